@@ -1,0 +1,216 @@
+"""The one union of run events: what a run says, as pure values.
+
+Law of this room: no id, sequence number or time of day inside an event; those sit on the
+:class:`Envelope` the emitter makes. ``block`` is always an instance path (``agent_1``,
+``parallel_1[2]/agent_1``). Instants inside events are epoch milliseconds, spans are milliseconds.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+BlockStatus = t.Literal["executed", "skipped", "failed"]
+ToolStatus = t.Literal["success", "error", "cancelled"]
+RunStatus = t.Literal["completed", "failed", "cancelled", "timed_out"]
+ResetReason = t.Literal["tool_turn", "iteration", "fallback", "guardrail", "resumed"]
+CancelCause = t.Literal["client_disconnected", "stop_requested", "server_shutdown"]
+
+
+class RunEvent(msgspec.Struct, frozen=True, gc=False):
+    """Base of the union."""
+
+
+class BlockInfo(msgspec.Struct, frozen=True):
+    """What a projection may know of a block. ``structured``: its text is never streamed live."""
+
+    id: str
+    type: str
+    name: str
+    structured: bool = False
+
+
+class RunStarted(RunEvent, frozen=True, gc=False):
+    """First event of every run. ``blocks`` in document order; ``edges`` are (source, handle, target)."""
+
+    run_id: str
+    workflow_id: str
+    blocks: Sequence[BlockInfo]
+    edges: Sequence[tuple[str, str, str]]
+
+
+class BlockStarted(RunEvent, frozen=True, gc=False):
+    """A block instance began. ``execution`` counts from 1 (a loop runs a block again)."""
+
+    block: str
+    type: str
+    name: str
+    execution: int = 1
+
+
+class BlockFinished(RunEvent, frozen=True, gc=False):
+    """A block instance ended: exactly one per start, and one without a start for a skipped block."""
+
+    block: str
+    status: BlockStatus
+    output: Mapping[str, t.Any] | None = None
+    code: str | None = None
+    message: str | None = None
+    duration_ms: int = 0
+    execution: int = 1
+
+
+class TextDelta(RunEvent, frozen=True, gc=False):
+    """Live answer text of turn ``turn`` (from 0). ``final``: this turn cannot call tools; else pending."""
+
+    block: str
+    turn: int
+    text: str
+    final: bool
+
+
+class ThinkingDelta(RunEvent, frozen=True, gc=False):
+    """Live thinking. ``redacted``: withheld by the vendor, no text. ``truncated``: the cap was reached; the last one."""
+
+    block: str
+    turn: int
+    text: str
+    redacted: bool = False
+    truncated: bool = False
+
+
+class TurnEnded(RunEvent, frozen=True, gc=False):
+    """The turn boundary. ``final``: its text is the answer. ``intermediate``: tools run next, its text is retracted
+    (``reason``). ``aborted``: it failed or was stopped; its text stays shown and is only ``partialText``.
+    """
+
+    block: str
+    turn: int
+    kind: t.Literal["intermediate", "final", "aborted"]
+    reason: ResetReason | None = None
+
+
+class ToolStarted(RunEvent, frozen=True, gc=False):
+    """A call was announced: id and name are known and frozen. ``at``: epoch ms."""
+
+    block: str
+    turn: int
+    id: str
+    name: str
+    at: int
+
+
+class ToolFinished(RunEvent, frozen=True, gc=False):
+    """A call was settled; same id as its start. ``arguments``: the parsed object, or the raw text when it was none."""
+
+    block: str
+    turn: int
+    id: str
+    name: str
+    status: ToolStatus
+    arguments: t.Any
+    result: t.Any
+    at: int
+    started_at: int
+
+
+class AnswerSettled(RunEvent, frozen=True, gc=False):
+    """The block's answer is final for this run: once per instance, when it can no longer run again."""
+
+    block: str
+    text: str
+
+
+class AnswerRetracted(RunEvent, frozen=True, gc=False):
+    """Standing text of an earlier execution or attempt no longer stands (never ``tool_turn``: that is :class:`TurnEnded`)."""
+
+    block: str
+    reason: ResetReason
+
+
+class StreamFailed(RunEvent, frozen=True, gc=False):
+    """A block's live text was lost and the run goes on; at most one per block instance."""
+
+    block: str
+    message: str
+
+
+class UsageReported(RunEvent, frozen=True, gc=False):
+    """What one model call used. ``tokens`` as of ``providers.spec.Usage``; ``cost`` in ``currency``, None when unknown."""
+
+    block: str
+    model: str
+    tokens: Mapping[str, int]
+    cost: float | None = None
+    currency: str = "USD"
+    estimated: bool = False
+
+
+class Gap(RunEvent, frozen=True, gc=False):
+    """Envelopes ``first``..``last`` cannot be replayed."""
+
+    first: int
+    last: int
+    reason: str
+
+
+class Terminal(RunEvent, frozen=True, gc=False):
+    """Base of the four ends; exactly one per run, last. ``usage`` is the contract's one usage object."""
+
+
+class RunCompleted(Terminal, frozen=True, gc=False):
+    """The run reached its end. ``success`` is False when an error edge or response block ended a failed run with an output.
+
+    ``tool_calls``: ``{block: [call]}`` with arguments and results; rights decide what a reader gets of it.
+    ``outputs``: ``{block: output}`` of every executed block, for selections.
+    """
+
+    output: t.Any
+    outputs: Mapping[str, Mapping[str, t.Any]]
+    tool_calls: Mapping[str, Sequence[Mapping[str, t.Any]]]
+    usage: Mapping[str, t.Any]
+    success: bool = True
+    error: str | None = None
+
+
+class RunFailed(Terminal, frozen=True, gc=False):
+    """The run failed. ``block`` is at fault, None when none is."""
+
+    code: str
+    message: str
+    block: str | None
+    usage: Mapping[str, t.Any]
+
+
+class RunCancelled(Terminal, frozen=True, gc=False):
+    """The run was stopped."""
+
+    cause: CancelCause
+    usage: Mapping[str, t.Any]
+
+
+class RunTimedOut(Terminal, frozen=True, gc=False):
+    """The run's own deadline passed."""
+
+    usage: Mapping[str, t.Any]
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """An event with its place (``seq`` from 1, gapless) and time (``ts``, epoch ms) in the run."""
+
+    seq: int
+    ts: int
+    event: RunEvent
+
+
+#: The three fixed texts of contract 3.6, since clients without the header see no code.
+STOPPED_TEXT = "The run was stopped."
+SHUTDOWN_TEXT = "The server is shutting down; the run was stopped."
+TIMEOUT_TEXT = "The run exceeded its time limit."
+
+
+def cancel_text(cause: CancelCause) -> str:
+    """The fixed text for a cancelled run."""
+    return SHUTDOWN_TEXT if cause == "server_shutdown" else STOPPED_TEXT

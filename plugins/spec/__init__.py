@@ -1,0 +1,17 @@
+"""The protocols and small values plugins are written against; re-exported by ``studio_plugin``."""
+
+from plugins.spec.blocks import BlockContext, BlockType
+from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily, ResolvedModel
+from plugins.spec.tools import Tool, ToolContext, ToolFailed
+
+__all__ = [
+    "BlockContext",
+    "BlockType",
+    "Capabilities",
+    "ConnectionSpec",
+    "ProviderFamily",
+    "ResolvedModel",
+    "Tool",
+    "ToolContext",
+    "ToolFailed",
+]

@@ -1,0 +1,87 @@
+"""What a block type is, and what it may use while it runs."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from plugins.spec.families import ResolvedModel
+from plugins.spec.tools import Tool
+from providers.spec import Waits
+
+
+class BlockContext(t.Protocol):
+    """The door between a block and the engine.
+
+    :ivar block: instance path, the ``block`` field of every event.
+    :ivar execution: from 1; counts how often this instance ran.
+    :ivar waits: guards every blocking step of the block.
+    :ivar show_thinking: someone may see thinking in this run.
+    :ivar settings: the configuration object of the app.
+    """
+
+    run_id: str
+    block: str
+    name: str
+    execution: int
+    waits: Waits
+    show_thinking: bool
+    settings: t.Any
+
+    def emit(self, event: t.Any) -> None:
+        """Put a run event into the stream. Never switches greenlets."""
+
+    def flush(self) -> None:
+        """Hand what was emitted to the clients; call once per batch of events."""
+
+    def render(self, template: str, **extra: t.Any) -> str:
+        """Render a sandboxed template over ``input``, ``blocks``, ``vars`` and ``extra``."""
+
+    def variables(self) -> Mapping[str, t.Any]:
+        """What templates see."""
+
+    def resolve_model(self, model: str) -> ResolvedModel:
+        """The family, wire, connection and capabilities behind ``<family>/<model>``."""
+
+    def tool(self, name: str) -> Tool | None:
+        """A registered tool by name."""
+
+    def now_ms(self) -> int:
+        """Epoch milliseconds of the run's clock."""
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh id of the run's clock."""
+
+    def gather(self, jobs: t.Sequence[Callable[[Waits], None]]) -> None:
+        """Run jobs concurrently, each with its own waits; returns when all ended; cancels all when cancelled."""
+
+    def run_blocking(self, fn: Callable[[], t.Any], waits: Waits) -> t.Any:
+        """Run blocking or CPU work in the tool threads; a result that comes after cancellation is dropped."""
+
+    @property
+    def journal(self) -> t.Any:
+        """The run's journal, bound to this block instance and execution."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockType:
+    """A kind of block.
+
+    :ivar type_name: ``type`` in the document.
+    :ivar config: frozen dataclass; each field's metadata holds ``doc`` and optionally ``field`` (a marshmallow field),
+        ``template`` (True: a Jinja2 template) and ``advanced``. Schema, form and reference page derive from it.
+    :ivar run: ``run(context, config) -> output`` mapping; raises ``app.errors.BlockError``.
+    :ivar handles: source handles its outgoing edges may use; the empty string is the plain edge.
+    :ivar entry: a workflow has exactly one block of an entry type.
+    :ivar check: extra validation of a config: ``check(config, path) -> list of (path, message)``.
+    :ivar summary: one sentence for the reference.
+    """
+
+    type_name: str
+    config: type
+    run: Callable[[BlockContext, t.Any], Mapping[str, t.Any]]
+    summary: str
+    handles: tuple[str, ...] = ("", "error")
+    entry: bool = False
+    check: Callable[[t.Any, str], list[tuple[str, str]]] | None = None

@@ -1,0 +1,94 @@
+"""What a provider family states of itself: facts only."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from providers.spec import Auth, Connection, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can do and what of it is exposed; the one source for emitter, 400 messages, API, page and docs."""
+
+    thinking: t.Literal["none", "hidden", "summary", "full", "as_sent"] = "none"
+    """How much of the model's reasoning the vendor exposes. ``as_sent``: generic families, whatever comes. Default: ``none``."""
+    thinking_control: tuple[str, ...] = ()
+    """The levels of contract section 2 the model can be asked for; ``budget`` stands for a token budget. Default: none."""
+    thinking_signed: bool = False
+    """Thinking must go back verbatim with its signature. Default: False."""
+    tools: t.Literal["none", "serial", "parallel"] = "none"
+    """Live tool calls. Default: ``none``."""
+    forced_tool_choice: bool = True
+    """``tool_choice: required`` or a name is accepted. Default: True."""
+    forced_tool_with_thinking: bool = True
+    """A forced tool is accepted while thinking is on. Default: True."""
+    structured_output: t.Literal["none", "tool", "native"] = "none"
+    """How a response format is honoured. Default: ``none``."""
+    inputs: tuple[str, ...] = ("text",)
+    """Input kinds. Default: text only."""
+    context_window: int | None = None
+    """Tokens of context. Default: unknown."""
+    max_output: int | None = None
+    """Most tokens of one answer. Default: unknown."""
+    price: tuple[float, float] | None = None
+    """USD per million input and output tokens; ``(0, 0)`` is free, None unknown. Default: unknown."""
+    usage_in_stream: bool = True
+    """The stream states token usage. Default: True."""
+    notes: str = ""
+    """One sentence for the table. Default: empty."""
+    source: str = ""
+    """Where the claim comes from: a vendor page, a recording, the registry row. Default: empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSpec:
+    """How a family's address and credentials are found: per request, from the environment.
+
+    ``base_vars`` and ``key_vars`` are tried in order; ``STUDIO_<FAMILY>_API_BASE`` and ``_API_KEY`` are tried first.
+    A base is accepted with or without its trailing ``/v1``; ``version_path`` is what the wire expects to be there.
+    """
+
+    default_base: str | None = None
+    base_vars: tuple[str, ...] = ()
+    key_vars: tuple[str, ...] = ()
+    key_required: bool = True
+    version_path: str = "/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderFamily:
+    """One vendor, gateway or local server.
+
+    :ivar id: the part of a model id before the first slash; ``[a-z0-9.-]+``.
+    :ivar wire: a built-in wire's name (``openai_chat``, ``anthropic_messages``) or an object of one's own.
+    :ivar models: the closed list of model names, a callable that gives it when asked (e.g. scripts of a
+        folder), or None for an open family.
+    :ivar capabilities: rule ``(model, registry_row | None) -> Capabilities``.
+    :ivar dialect: switches the wire documents.
+    :ivar registry_prefix: prefix of this family's rows in the model registry.
+    """
+
+    id: str
+    title: str
+    wire: str | Wire
+    auth: Auth
+    connection: ConnectionSpec
+    capabilities: Callable[[str, Mapping[str, t.Any] | None], Capabilities]
+    models: Sequence[str] | Callable[[], Sequence[str]] | None = None
+    dialect: Mapping[str, t.Any] = field(default_factory=dict)
+    registry_prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """Everything a model call needs but the request itself."""
+
+    family: ProviderFamily
+    model: str
+    wire: Wire
+    connection: Connection
+    capabilities: Capabilities
+    dialect: Mapping[str, t.Any]

@@ -1,0 +1,47 @@
+"""What a tool is."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from providers.spec import Waits
+
+
+class ToolFailed(Exception):
+    """A tool says no: the call ends ``error`` and the model is told the message. The run goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a running tool may use. ``waits`` guards its blocking steps; ``timeout_s`` bounds the call in seconds.
+
+    ``run_id`` and ``call_id`` identify the call. ``variables`` is what templates of this block see
+    (``input``, ``blocks``, ``vars``).
+    """
+
+    waits: Waits
+    run_id: str
+    call_id: str
+    timeout_s: float
+    variables: Mapping[str, t.Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A callable the model may ask for.
+
+    :ivar parameters: JSON Schema of type object; arguments are checked against it before ``run``.
+    :ivar run: ``run(arguments, context)``; returns any JSON-able value, raises :class:`ToolFailed` to say no.
+    :ivar runs: ``greenlet`` (cooperative: only waits inside ``context.waits.wait()``) or ``thread``
+        (blocking or CPU work; runs in the tool pool, a late result is dropped).
+    :ivar idempotent: may run again after a crash whose outcome is unknown.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, t.Any]
+    run: Callable[[dict[str, t.Any], ToolContext], t.Any]
+    runs: t.Literal["greenlet", "thread"] = "greenlet"
+    idempotent: bool = False
