@@ -1,0 +1,352 @@
+"""Configuration: one frozen value made from environment variables.
+
+Law of this room: every setting is one field of :class:`Settings` whose metadata names its variable,
+its default and its meaning; the reference page, the start-up checks and the code read that one
+declaration. Nothing else in the program reads ``STUDIO_*`` or ``PORT`` (provider addresses and keys
+excepted, which are resolved per request), and everything that is wrong is reported at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import math
+import os
+import re
+import typing as t
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+#: Read by clients (the CLI over HTTP), never by the server.
+RESERVED = frozenset({"STUDIO_API_KEY", "STUDIO_URL"})
+#: Addresses, keys and switches of any provider family (contract section 12), and of the test suite.
+_OPEN = re.compile(r"STUDIO_[A-Z0-9_]+_(API_BASE|API_KEY|INLINE_THINKING)|STUDIO_TEST_[A-Z0-9_]+")
+
+
+class SettingProblem(t.NamedTuple):
+    """One variable that cannot be used: its name, its value as given, and the cure."""
+
+    variable: str
+    value: str
+    cure: str
+
+
+class ConfigError(Exception):
+    """Every unusable variable at once.
+
+    :ivar problems: in order of declaration.
+    """
+
+    def __init__(self, problems: Iterable[SettingProblem]) -> None:
+        self.problems = tuple(problems)
+        lines = [f"  {p.variable}={p.value!r}: {p.cure}" for p in self.problems]
+        super().__init__("The configuration cannot be used:\n" + "\n".join(lines))
+
+
+class SettingDoc(t.NamedTuple):
+    """One row of the configuration page: ``kind`` says which values are accepted, ``default`` is text."""
+
+    variable: str
+    field: str
+    kind: str
+    default: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How text becomes a value: ``parse`` raises ValueError with the cure."""
+
+    title: str
+    parse: Callable[[str], t.Any]
+
+
+def _whole(low: int, high: int | None = None) -> _Kind:
+    span = f"a whole number from {low}" + ("" if high is None else f" to {high}")
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+            raise ValueError(f"give {span}")
+        value = int(text)
+        if value < low or (high is not None and value > high):
+            raise ValueError(f"give {span}")
+        return value
+
+    return _Kind(span, parse)
+
+
+def _seconds(low: float, high: float = 604800.0) -> _Kind:
+    span = f"seconds from {low:g} to {high:g}"
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"give {span}") from None
+        if not math.isfinite(value) or not low <= value <= high:
+            raise ValueError(f"give {span}")
+        return value
+
+    return _Kind(span, parse)
+
+
+def _choice(*names: str) -> _Kind:
+    span = "one of " + ", ".join(names)
+
+    def parse(text: str) -> str:
+        if text.lower() not in names:
+            near = difflib.get_close_matches(text.lower(), names, 1)
+            raise ValueError(f"give {span}" + (f"; did you mean {near[0]}?" if near else ""))
+        return text.lower()
+
+    return _Kind(span, parse)
+
+
+def _url(*schemes: str) -> _Kind:
+    span = "an address that starts with " + " or ".join(f"{s}:" for s in schemes)
+
+    def parse(text: str) -> str:
+        if text.split(":", 1)[0] not in schemes or ":" not in text:
+            raise ValueError(f"give {span}")
+        return text
+
+    return _Kind(span, parse)
+
+
+def _database(text: str) -> str:
+    head, _, rest = text.partition("://")
+    if head == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        return text
+    if head in ("postgres", "postgresql", "postgresql+psycopg") and rest:
+        return "postgresql+psycopg://" + rest
+    raise ValueError(
+        "give sqlite:///PATH (three slashes, four for an absolute path) or postgresql://USER:PASSWORD@HOST/NAME"
+    )
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    found: list[Network] = []
+    for part in filter(None, re.split(r"[,\s]+", text)):
+        try:
+            found.append(ipaddress.ip_network(part))
+        except ValueError as error:
+            raise ValueError(f"{error}; give networks such as 10.0.0.0/8, separated by commas") from None
+    return tuple(found)
+
+
+_PATH = _Kind("a path", Path)
+_TEXT = _Kind("text", str)
+_NETWORKS = _Kind("networks such as 10.0.0.0/8, separated by commas", _networks)
+_DATABASE = _Kind("sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME", _database)
+
+
+def _setting(
+    variable: str, kind: _Kind, default: t.Any, doc: str, *, shown: str | None = None, secret: bool = False
+) -> t.Any:
+    """A field; ``shown`` is the default as the page prints it, ``secret`` keeps the value out of ``repr``."""
+    metadata = {"variable": variable, "kind": kind, "doc": doc, "shown": shown, "secret": secret}
+    return field(default=default, metadata=metadata, repr=not secret)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be configured; immutable for the life of the process. Made by :func:`load`."""
+
+    host: str = _setting("STUDIO_HOST", _TEXT, "127.0.0.1", "Address the server listens on.")
+    port: int = _setting(
+        "PORT", _whole(0, 65535), 8000, "Port the server listens on; 0 lets the system choose a free one."
+    )
+    workers: int = _setting(
+        "STUDIO_WORKERS",
+        _whole(1, 128),
+        1,
+        "Server processes. One serves thousands of streams; more use more cores.",
+    )
+    data_dir: Path = _setting(  # noqa: RUF009 - dataclasses.field with our metadata
+        "STUDIO_DATA_DIR",
+        _PATH,
+        Path("instance"),
+        "Directory of the database and of everything else that is kept.",
+    )
+    database_url: str = _setting(
+        "STUDIO_DATABASE_URL",
+        _DATABASE,
+        "",
+        "Database of workflows, keys and runs.",
+        shown="SQLite file studio.db under STUDIO_DATA_DIR",
+        secret=True,
+    )
+    store_wait_s: float = _setting(
+        "STUDIO_STORE_WAIT_S",
+        _seconds(0.1, 300),
+        10.0,
+        "How long a write waits for a database that another process has locked before it fails.",
+    )
+    redis_url: str | None = _setting(
+        "STUDIO_REDIS_URL",
+        _url("redis", "rediss", "unix"),
+        None,
+        "Redis, for installations of several hosts. Accepted and not used by this version.",
+        shown="none",
+        secret=True,
+    )
+    max_streams: int = _setting(
+        "STUDIO_MAX_STREAMS",
+        _whole(1, 1_000_000),
+        2000,
+        "Runs a worker carries at once; one more is answered 503 with Retry-After.",
+    )
+    max_streams_per_key: int = _setting(
+        "STUDIO_MAX_STREAMS_PER_KEY",
+        _whole(0),
+        0,
+        "Runs one API key may have open at once in a worker; one more is answered 429. 0: no limit.",
+    )
+    max_streams_per_address: int = _setting(
+        "STUDIO_MAX_STREAMS_PER_ADDRESS",
+        _whole(0),
+        0,
+        "Runs one client address may have open at once in a worker; one more is answered 429. 0: no limit.",
+    )
+    trusted_proxies: int = _setting(
+        "STUDIO_TRUSTED_PROXIES",
+        _whole(0, 16),
+        0,
+        "Reverse proxies in front of the server whose X-Forwarded-* headers are believed. 0: none are.",
+    )
+    connect_s: float = _setting(
+        "STUDIO_CONNECT_S", _seconds(0.05), 10.0, "Longest wait for a connection to a provider."
+    )
+    idle_s: float = _setting(
+        "STUDIO_IDLE_S",
+        _seconds(0.05),
+        60.0,
+        "Longest silence of a provider inside a stream; then the run fails with provider_idle.",
+    )
+    keepalive_s: float = _setting(
+        "STUDIO_KEEPALIVE_S", _seconds(0.05, 3600), 15.0, "A silent stream gets a comment line this often."
+    )
+    slow_reader_s: float = _setting(
+        "STUDIO_SLOW_READER_S",
+        _seconds(0.05),
+        60.0,
+        "A reader that takes no byte for this long while some are waiting counts as gone.",
+    )
+    stream_writer: str = _setting(
+        "STUDIO_STREAM_WRITER",
+        _choice("direct", "generator"),
+        "direct",
+        "How streams reach the socket: direct writes past the WSGI server where it can, generator "
+        "never does. Both send equal bytes.",
+    )
+    graceful_s: float = _setting(
+        "STUDIO_GRACEFUL_S",
+        _seconds(0, 3600),
+        30.0,
+        "How long a server that was asked to stop lets its runs go on before it stops them.",
+    )
+    http_allow: tuple[Network, ...] = _setting(
+        "STUDIO_HTTP_ALLOW",
+        _NETWORKS,
+        (),
+        "Private, loopback and link-local networks that HTTP tools may reach.",
+        shown="none",
+    )
+    scripts_dir: Path | None = _setting(  # noqa: RUF009 - dataclasses.field with our metadata
+        "STUDIO_SCRIPTS_DIR",
+        _PATH,
+        None,
+        "Directory of scripts for the scripted family, NAME.yaml each.",
+        shown="none",
+    )
+    max_tool_batches: int = _setting(
+        "STUDIO_MAX_TOOL_BATCHES",
+        _whole(0, 1000),
+        20,
+        "Rounds of tool calls an agent may make; then it is asked once more, with tools off, for its answer.",
+    )
+    tool_timeout_s: float = _setting(
+        "STUDIO_TOOL_TIMEOUT_S", _seconds(0.05), 60.0, "Longest time one tool call may take."
+    )
+    tool_threads: int = _setting(
+        "STUDIO_TOOL_THREADS",
+        _whole(1, 256),
+        8,
+        "Threads of a worker for tools that cannot run cooperatively.",
+    )
+    log_level: str = _setting(
+        "STUDIO_LOG_LEVEL",
+        _choice("debug", "info", "warning", "error", "critical"),
+        "info",
+        "Lowest level of log lines that are written.",
+    )
+    access_log: str = _setting(
+        "STUDIO_ACCESS_LOG",
+        _TEXT,
+        "",
+        "Where one line per request goes: a path, or - for standard output.",
+        shown="none",
+    )
+
+    def __post_init__(self) -> None:
+        """Fill in what depends on another field, so that a Settings made in a test is complete too."""
+        if not self.database_url:
+            object.__setattr__(self, "database_url", f"sqlite:///{self.data_dir / 'studio.db'}")
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of ``environ`` (default: the process's). An empty variable counts as unset.
+
+    :raises ConfigError: naming every variable that cannot be used, its value and the cure.
+    """
+    env = os.environ if environ is None else environ
+    values: dict[str, t.Any] = {}
+    problems: list[SettingProblem] = []
+    for item in fields(Settings):
+        text = env.get(item.metadata["variable"], "").strip()
+        if not text:
+            continue
+        try:
+            values[item.name] = item.metadata["kind"].parse(text)
+        except ValueError as error:
+            shown = "(hidden)" if item.metadata["secret"] else text
+            problems.append(SettingProblem(item.metadata["variable"], shown, str(error)))
+    if problems:
+        raise ConfigError(problems)
+    return Settings(**values)
+
+
+def unknown_names(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    """``STUDIO_*`` names of ``environ`` that mean nothing, each with the nearest one that does (or None)."""
+    known = {item.metadata["variable"] for item in fields(Settings)} | RESERVED
+    found = []
+    for name in sorted(environ):
+        if name.startswith("STUDIO_") and name not in known and not _OPEN.fullmatch(name):
+            near = difflib.get_close_matches(name, sorted(known), 1, 0.7)
+            found.append((name, near[0] if near else None))
+    return found
+
+
+def describe() -> list[SettingDoc]:
+    """Every setting in order of declaration, for the generated configuration page."""
+    return [
+        SettingDoc(
+            item.metadata["variable"],
+            item.name,
+            item.metadata["kind"].title,
+            _default_text(item),
+            item.metadata["doc"],
+        )
+        for item in fields(Settings)
+    ]
+
+
+def _default_text(item: t.Any) -> str:
+    if item.metadata["shown"] is not None:
+        return str(item.metadata["shown"])
+    if item.default is MISSING:  # every field has one; keeps the page honest if that changes
+        return "required"
+    return f"{item.default:g}" if isinstance(item.default, float) else str(item.default)

@@ -1,0 +1,92 @@
+"""Masking of secrets in text that operators read: log lines, stored error details.
+
+Law of this room: a secret that is known is masked wherever it stands, one that only looks like a
+secret is masked by its shape. Masking too much is fine, too little is not; every pattern takes
+linear time, since vendors' error pages are long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, unquote, urlsplit
+
+MASK = "***"
+_SHORTEST = 6  # a shorter value masks half of any text and is no secret to speak of
+
+_SECRET_NAME = (
+    r"(?:api[_-]?key|apikey|key|token|secret|password|passwd|pwd|signature|sig|credential|code|auth)"
+)
+_SECRET_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
+
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    # scheme://user:password@host
+    (re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)[^\s/?#@\"'<>]{1,512}@"), rf"\1{MASK}@"),
+    # Authorization: Bearer …, x-api-key: …
+    (re.compile(r"(?i)\b(bearer|basic)(\s+)[a-z0-9._~+/=-]{6,}"), rf"\1\2{MASK}"),
+    (
+        re.compile(
+            r"(?i)((?:\b(?:proxy-)?authorization|\bx-[a-z-]{0,30}(?:key|token|secret)|\bapi[_-]?key|\b(?:set-)?cookie)"
+            r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?!(?:bearer|basic)\s)[^\s\"',;&]{4,}"
+        ),
+        rf"\1{MASK}",
+    ),
+    # ?key=…&access_token=…
+    (re.compile(rf"(?i)([?&;](?:[a-z0-9]{{1,24}}[_-]){{0,4}}{_SECRET_NAME}=)[^\s&#\"'<>]+"), rf"\1{MASK}"),
+    # "client_secret": "…"
+    (
+        re.compile(
+            rf"(?i)([\"'](?:[a-z0-9]{{1,24}}[_-]){{0,4}}{_SECRET_NAME}[\"']\s{{0,4}}:\s{{0,4}}[\"'])[^\"'\s]{{6,}}"
+        ),
+        rf"\1{MASK}",
+    ),
+    # The shapes of vendors' keys and of JSON web tokens.
+    (re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_*-]{6,}"), MASK),
+    (
+        re.compile(
+            r"\b(?:gsk|ghp|gho|ghs|hf|xai|r8|pplx|nvapi|github_pat|glpat|xox[abprs])[_-][A-Za-z0-9_-]{10,}"
+        ),
+        MASK,
+    ),
+    (re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"), MASK),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}"), MASK),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"), MASK),
+)
+
+
+def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The secret values of ``environ``: variables named like keys, tokens, secrets or passwords, and the
+    passwords inside addresses such as ``STUDIO_DATABASE_URL``.
+    """
+    found: set[str] = set()
+    for name, value in environ.items():
+        if _SECRET_VARIABLE.search(name):
+            found.add(value)
+        elif "://" in value and "@" in value:
+            found.update(_password(value))
+    return tuple(sorted((v for v in found if len(v) >= _SHORTEST), key=len, reverse=True))
+
+
+def mask(text: str, known: Iterable[str] = ()) -> str:
+    """``text`` with secrets replaced by ``***``.
+
+    :param known: values that are secret whatever they look like (see :func:`known_secrets`); those
+        shorter than six characters are ignored. Their URL-quoted form is masked too.
+    """
+    for value in sorted((v for v in known if len(v) >= _SHORTEST), key=len, reverse=True):
+        if value in text:
+            text = text.replace(value, MASK)
+        quoted = quote(value, safe="")
+        if quoted != value and quoted in text:
+            text = text.replace(quoted, MASK)
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _password(address: str) -> set[str]:
+    try:
+        password = urlsplit(address).password
+    except ValueError:  # not an address after all
+        return set()
+    return {password, unquote(password)} if password else set()
