@@ -1,0 +1,1 @@
+"""Streams: what a surface makes of a run's envelopes. Pure: no socket, request, store or clock."""

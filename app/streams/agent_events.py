@@ -1,0 +1,280 @@
+"""Agent events v1: the frames of execute and of deployed chats (contract section 3).
+
+Law of this room: two cadences over the same envelopes. A client that negotiated gets answer text live and
+a ``chunk_reset`` when it does not stand; one that did not is a stateless map of ``AnswerSettled`` and never
+meets anything provisional. The concatenation of a block's standing chunks is its stored ``content``.
+
+Member order is contract. ``id: <runId>:<seq>`` stands on the last frame of an envelope, so on the sentinel
+and not on the terminal frame before it, and only for clients that negotiated.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from app import events as ev
+from app.encoding import dumps
+from app.errors import RunError
+from app.streams.final import Selection, final_data, selects
+from app.streams.rights import Rights
+
+SENTINEL = b'data: "[DONE]"\n\n'
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEventsOptions:
+    """What one reader asked for and may have.
+
+    :ivar negotiated: the request named this protocol in a version header.
+    :ivar separator: ``\\n\\n`` goes before a block's first chunk while text of another block stands: clients
+        without a header and those of the Sim alias, who concatenate across blocks.
+    :ivar selections: resolved selectors; None when none were sent, ``()`` for the final envelope only.
+    :ivar answer_blocks: agents whose output reaches the run's output; their text is sent when ``selections``
+        is None.
+    """
+
+    run_id: str
+    negotiated: bool
+    separator: bool
+    rights: Rights
+    selections: tuple[Selection, ...] | None = None
+    answer_blocks: tuple[str, ...] = ()
+
+    @property
+    def final_only(self) -> bool:
+        """Nothing was selected: no frame but the end."""
+        return self.selections is not None and not self.selections
+
+
+class _Text:
+    """Text of one block at this reader: ``length`` characters stand, ``turn_length`` in the open turn."""
+
+    __slots__ = ("head", "length", "live", "turn_length")
+
+    def __init__(self, head: bytes, live: bool) -> None:
+        self.head = head
+        self.live = live
+        self.length = 0
+        self.turn_length = 0
+
+
+class AgentEvents:
+    """One reader's projection. ``done`` is True after the terminal frame and the sentinel."""
+
+    __slots__ = ("_handlers", "_id", "_options", "_structured", "_texts", "done")
+
+    def __init__(self, options: AgentEventsOptions) -> None:
+        self.done = False
+        self._options = options
+        self._id = b"id: %b:" % options.run_id.encode() if options.negotiated else b""
+        self._structured: frozenset[str] = frozenset()
+        self._texts: dict[str, _Text | None] = {}
+        rights = options.rights
+        self._handlers = _handlers(options.negotiated, rights.thinking, rights.tools, options.final_only)
+
+    def frames(self, envelope: ev.Envelope) -> bytes:
+        """See :class:`app.streams.projection.Projection`."""
+        event = envelope.event
+        handler = self._handlers.get(type(event))
+        return b"" if handler is None or self.done else handler(self, event, envelope.seq)
+
+    # -- framing -----------------------------------------------------------------------------
+
+    def _frame(self, seq: int, data: bytes) -> bytes:
+        """The one frame of an envelope."""
+        if self._id:
+            return b"%b%d\ndata: %b\n\n" % (self._id, seq, data)
+        return b"data: %b\n\n" % data
+
+    def _chunk(self, text: str, state: _Text, seq: int) -> bytes:
+        """An answer text frame, after the separator where this reader gets one."""
+        if not state.length and self._options.separator and self._another_stands(state):
+            encoded = dumps("\n\n" + text)
+        else:
+            encoded = dumps(text)
+        state.length += len(text)
+        if self._id:
+            return b"%b%d%b%b}\n\n" % (self._id, seq, state.head, encoded)
+        return b"%b%b}\n\n" % (state.head[1:], encoded)  # without the line end after an id
+
+    def _another_stands(self, state: _Text) -> bool:
+        return any(
+            other is not None and other is not state and other.length for other in self._texts.values()
+        )
+
+    def _reset(self, block: str, reason: str, seq: int) -> bytes:
+        data = b'{"blockId":%b,"event":"chunk_reset","reason":%b}' % (dumps(block), dumps(reason))
+        return self._frame(seq, data)
+
+    # -- which text goes out -----------------------------------------------------------------
+
+    def _text_of(self, block: str) -> _Text | None:
+        """The state of a block whose ``content`` goes out as chunks; None for every other block."""
+        if block in self._texts:
+            return self._texts[block]
+        state = None
+        if self._content_selected(block):
+            head = b'\ndata: {"blockId":%b,"chunk":' % dumps(block)
+            state = _Text(head, not any(selects(known, block) for known in self._structured))
+        self._texts[block] = state
+        return state
+
+    def _content_selected(self, block: str) -> bool:
+        options = self._options
+        if options.selections is None:
+            return any(selects(answer, block) for answer in options.answer_blocks)
+        return any(s.path == ("content",) and selects(s.block, block) for s in options.selections)
+
+    # -- one method per event ----------------------------------------------------------------
+
+    def _started(self, event: ev.RunStarted, seq: int) -> bytes:
+        self._structured = frozenset(info.id for info in event.blocks if info.structured)
+        return b""
+
+    def _delta(self, event: ev.TextDelta, seq: int) -> bytes:
+        block = event.block
+        state = self._texts[block] if block in self._texts else self._text_of(block)
+        text = event.text
+        if state is None or not state.live or not text:
+            return b""
+        if not state.length:
+            frame = self._chunk(text, state, seq)
+            state.turn_length = len(text)
+            return frame
+        length = len(text)
+        state.length += length
+        state.turn_length += length
+        return b"%b%d%b%b}\n\n" % (self._id, seq, state.head, dumps(text))
+
+    def _turn_ended(self, event: ev.TurnEnded, seq: int) -> bytes:
+        state = self._texts.get(event.block)
+        if state is None or not state.turn_length:
+            return b""
+        state.turn_length = 0
+        if event.kind != "intermediate":
+            return b""
+        state.length = 0
+        return self._reset(event.block, event.reason or "tool_turn", seq)
+
+    def _retracted(self, event: ev.AnswerRetracted, seq: int) -> bytes:
+        state = self._texts.get(event.block)
+        if state is None or not state.length:
+            return b""
+        state.length = state.turn_length = 0
+        return self._reset(event.block, event.reason, seq)
+
+    def _settled(self, event: ev.AnswerSettled, seq: int) -> bytes:
+        """What of the settled text this reader does not have yet: all of it, or what was lost on the way."""
+        state = self._text_of(event.block)
+        if state is None:
+            return b""
+        text, frames = event.text, b""
+        if state.length > len(text):
+            # More was shown than stands. It may not happen; if it does, the client still ends up right.
+            reset = b'{"blockId":%b,"event":"chunk_reset","reason":"fallback"}' % dumps(event.block)
+            state.length = 0
+            if not text:
+                return self._frame(seq, reset)
+            frames = b"data: %b\n\n" % reset
+        rest = text[state.length :]
+        return frames + self._chunk(rest, state, seq) if rest else b""
+
+    def _thinking(self, event: ev.ThinkingDelta, seq: int) -> bytes:
+        if event.truncated:
+            data = b'{"blockId":%b,"event":"thinking","data":%b,"truncated":true}'
+        elif event.text and not event.redacted:
+            data = b'{"blockId":%b,"event":"thinking","data":%b}'
+        else:
+            return b""
+        return self._frame(seq, data % (dumps(event.block), dumps("" if event.redacted else event.text)))
+
+    def _tool_started(self, event: ev.ToolStarted, seq: int) -> bytes:
+        data = b'{"blockId":%b,"event":"tool","phase":"start","id":%b,"name":%b}'
+        return self._frame(seq, data % (dumps(event.block), dumps(event.id), dumps(event.name)))
+
+    def _tool_finished(self, event: ev.ToolFinished, seq: int) -> bytes:
+        data = b'{"blockId":%b,"event":"tool","phase":"end","id":%b,"name":%b,"status":%b}'
+        names = (dumps(event.block), dumps(event.id), dumps(event.name), dumps(event.status))
+        return self._frame(seq, data % names)
+
+    def _stream_failed(self, event: ev.StreamFailed, seq: int) -> bytes:
+        if self._text_of(event.block) is None:
+            return b""
+        data = b'{"event":"stream_error","blockId":%b,"error":%b}'
+        return self._frame(seq, data % (dumps(event.block), dumps(event.message)))
+
+    # -- the four ends -----------------------------------------------------------------------
+
+    def _end(self, seq: int, data: bytes) -> bytes:
+        self.done = True
+        last = b"%b%d\n%b" % (self._id, seq, SENTINEL) if self._id else SENTINEL
+        return b"data: %b\n\n%b" % (data, last)
+
+    def _error(self, seq: int, message: str, code: str, block: str | None = None) -> bytes:
+        data: dict[str, str] = {"event": "error", "error": message}
+        if self._options.negotiated:
+            data["code"] = code
+        if block is not None:
+            data["blockId"] = block
+        return self._end(seq, dumps(data))
+
+    def _completed(self, event: ev.RunCompleted, seq: int) -> bytes:
+        options = self._options
+        sent = {block for block, state in self._texts.items() if state is not None and state.length}
+        try:
+            data = final_data(options.run_id, event, options.selections, options.rights, sent)
+        except RunError as error:
+            return self._error(seq, error.message, error.code)
+        return self._end(seq, b'{"event":"final","data":%b}' % data)
+
+    def _failed(self, event: ev.RunFailed, seq: int) -> bytes:
+        return self._error(seq, event.message, event.code, event.block)
+
+    def _cancelled(self, event: ev.RunCancelled, seq: int) -> bytes:
+        return self._error(seq, ev.cancel_text(event.cause), "cancelled")
+
+    def _timed_out(self, event: ev.RunTimedOut, seq: int) -> bytes:
+        return self._error(seq, ev.TIMEOUT_TEXT, "timed_out")
+
+
+_Handler = Callable[[AgentEvents, t.Any, int], bytes]
+
+_ENDS: Mapping[type[ev.RunEvent], _Handler] = {
+    ev.RunCompleted: AgentEvents._completed,
+    ev.RunFailed: AgentEvents._failed,
+    ev.RunCancelled: AgentEvents._cancelled,
+    ev.RunTimedOut: AgentEvents._timed_out,
+}
+_SETTLED: Mapping[type[ev.RunEvent], _Handler] = {
+    ev.RunStarted: AgentEvents._started,
+    ev.AnswerSettled: AgentEvents._settled,
+    ev.StreamFailed: AgentEvents._stream_failed,
+}
+_LIVE: Mapping[type[ev.RunEvent], _Handler] = {
+    ev.TextDelta: AgentEvents._delta,
+    ev.TurnEnded: AgentEvents._turn_ended,
+    ev.AnswerRetracted: AgentEvents._retracted,
+    ev.ThinkingDelta: AgentEvents._thinking,
+    ev.ToolStarted: AgentEvents._tool_started,
+    ev.ToolFinished: AgentEvents._tool_finished,
+}
+
+
+@functools.cache
+def _handlers(
+    negotiated: bool, thinking: bool, tools: bool, final_only: bool
+) -> Mapping[type[ev.RunEvent], _Handler]:
+    """The table of one kind of reader. A type it lacks costs one failed look-up: rights cost nothing more."""
+    if final_only:
+        return _ENDS
+    if not negotiated:
+        return {**_SETTLED, **_ENDS}
+    denied = Rights(thinking, tools).denied
+    return {kind: call for kind, call in {**_LIVE, **_SETTLED, **_ENDS}.items() if kind not in denied}
+
+
+#: Name of this projection for attach, capabilities and docs.
+NAME = "agent-events-v1"

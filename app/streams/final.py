@@ -1,0 +1,139 @@
+"""``final.data`` and the answer of a waiting caller: what a finished run hands over (contract 3.4, 3.5).
+
+Law of this room: values are stripped first and picked from afterwards, so that no selector reaches what a
+reader may not see.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Collection, Mapping, Sequence
+
+from app import encoding
+from app.errors import RunError
+from app.events import RunCompleted
+from app.streams.rights import Rights, strip_call, strip_output
+
+#: Most bytes of selected output in one answer (contract 3.5).
+OUTPUT_LIMIT = 16 * 1024 * 1024
+
+_INDEX = re.compile(r"\[\d+\]")
+_MISSING: t.Any = object()
+
+
+class Selection(t.Protocol):
+    """A resolved selector: a block id as in the document, and a path into its output (empty: all of it)."""
+
+    @property
+    def block(self) -> str:
+        """Block id without instance indexes."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Member names or list indexes, outermost first."""
+
+
+def selects(block: str, instance: str) -> bool:
+    """Whether a selector's block means this instance path; one without an index means every instance."""
+    return block == instance or block == _INDEX.sub("", instance)
+
+
+def pick(output: t.Any, path: Sequence[str]) -> t.Any:
+    """The value at ``path``, or a marker of absence (see :func:`selection_map`)."""
+    for part in path:
+        if isinstance(output, Mapping) and part in output:
+            output = output[part]
+        elif isinstance(output, (list, tuple)) and part.isdecimal() and int(part) < len(output):
+            output = output[int(part)]
+        else:
+            return _MISSING
+    return output
+
+
+def selection_map(
+    outputs: Mapping[str, Mapping[str, t.Any]],
+    selections: Sequence[Selection],
+    rights: Rights,
+    sent: Collection[str] = (),
+) -> dict[str, dict[str, t.Any]]:
+    """``{blockId: {path: value}}`` in the order of the selections.
+
+    A whole output contributes each of its members. A path the output lacks is absent, not null.
+
+    :param sent: instances whose ``content`` this reader already has as text.
+    """
+    chosen: dict[str, dict[str, t.Any]] = {}
+    stripped: dict[str, t.Any] = {}
+    for selection in selections:
+        for instance in outputs:
+            if not selects(selection.block, instance):
+                continue
+            if selection.path == ("content",) and instance in sent:
+                continue
+            if instance not in stripped:
+                stripped[instance] = strip_output(outputs[instance], rights)
+            if not selection.path:
+                chosen.setdefault(instance, {}).update(stripped[instance])
+                continue
+            value = pick(stripped[instance], selection.path)
+            if value is not _MISSING:
+                chosen.setdefault(instance, {})[".".join(selection.path)] = value
+    return chosen
+
+
+def output_bytes(
+    event: RunCompleted,
+    selections: Sequence[Selection] | None,
+    rights: Rights,
+    sent: Collection[str] = (),
+) -> bytes:
+    """The ``output`` member as JSON: the run's output, or the selection map when selections were sent.
+
+    :raises RunError: ``output_too_large``: it is over :data:`OUTPUT_LIMIT` bytes.
+    """
+    if selections is None:
+        output = strip_output(event.output, rights)
+    else:
+        output = selection_map(event.outputs, selections, rights, sent)
+    encoded = encoding.dumps(output)
+    if len(encoded) > OUTPUT_LIMIT:
+        raise RunError(
+            "output_too_large",
+            f"The selected output has {len(encoded)} bytes; at most {OUTPUT_LIMIT} can be answered. "
+            "Select fewer or smaller paths in selectedOutputs.",
+        )
+    return encoded
+
+
+def tool_calls(event: RunCompleted, rights: Rights) -> dict[str, dict[str, t.Any]]:
+    """``{blockId: {list, count}}`` for every agent that ran."""
+    return {
+        block: {"list": [strip_call(call, rights) for call in calls], "count": len(calls)}
+        for block, calls in event.tool_calls.items()
+    }
+
+
+def final_data(
+    run_id: str,
+    event: RunCompleted,
+    selections: Sequence[Selection] | None,
+    rights: Rights,
+    sent: Collection[str] = (),
+) -> bytes:
+    """``final.data`` as JSON (contract 3.5).
+
+    :raises RunError: see :func:`output_bytes`.
+    """
+    members = [
+        (b"success", encoding.dumps(event.success)),
+        (b"runId", encoding.dumps(run_id)),
+        (b"status", b'"completed"'),
+        (b"output", output_bytes(event, selections, rights, sent)),
+        (b"toolCalls", encoding.dumps(tool_calls(event, rights))),
+    ]
+    if not event.success:
+        members.append((b"error", encoding.dumps(event.error or "The run failed.")))
+    members.append((b"usage", encoding.dumps(event.usage)))
+    # Joined by hand: the output may be megabytes and is encoded once, for its size and for the wire.
+    return b"{%b}" % b",".join(b'"%b":%b' % member for member in members)
