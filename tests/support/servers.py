@@ -58,15 +58,6 @@ def wait_until(condition: t.Callable[[], t.Any], what: str, seconds: float = 20.
         time.sleep(0.02)
 
 
-def answers(port: int) -> bool:
-    """Somebody listens on ``port``."""
-    try:
-        socket.create_connection(("127.0.0.1", port), 0.5).close()
-    except OSError:
-        return False
-    return True
-
-
 def tail(path: Path, lines: int = 40) -> str:
     """The last lines of a log file, for a failure message."""
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
@@ -190,7 +181,7 @@ class Studio:
         headers: Mapping[str, str] | None = None,
         timeout: float = 30.0,
     ) -> sse.EventStream:
-        """``POST /api/workflows/{id}/execute`` with this Studio's key; the answer, once its headers are here."""
+        """``POST /api/workflows/{id}/execute`` with this Studio's key; returns once the headers are here."""
         return sse.post(
             self.port,
             f"/api/workflows/{workflow}/execute",

@@ -1,0 +1,131 @@
+"""The printed nginx configuration, in front of a real Studio in front of a vendor that the test plays."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import sse
+from tests.support.proxy import nginx, nginx_binary
+from tests.support.servers import NEGOTIATE, Studio, studio
+from tests.support.vendor import Vendor, vendor
+
+DOCUMENT: dict[str, t.Any] = {
+    "name": "Behind nginx",
+    "blocks": [
+        {"id": "start", "type": "start"},
+        {
+            "id": "agent_1",
+            "type": "agent",
+            "config": {"model": "openai-compatible/any", "prompt": "{{ input.message }}"},
+        },
+    ],
+    "edges": [{"source": "start", "target": "agent_1"}],
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Vendor]:
+    with vendor() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, model: Vendor) -> Iterator[Studio]:
+    nginx_binary()
+    environ = {
+        "STUDIO_OPENAI_COMPATIBLE_API_BASE": model.base,
+        "STUDIO_OPENAI_COMPATIBLE_API_KEY": "sk-test",
+        "STUDIO_KEEPALIVE_S": "1",
+        "STUDIO_TRUSTED_PROXIES": "1",
+    }
+    with studio(tmp_path_factory.mktemp("studio"), environ) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def workflow(server: Studio) -> str:
+    return server.deploy(DOCUMENT)
+
+
+@pytest.fixture
+def port(server: Studio, tmp_path: Path) -> Iterator[int]:
+    short = {"proxy_read_timeout 60s;": "proxy_read_timeout 3s;"}
+    with nginx(tmp_path / "nginx", server.port, short) as made:
+        yield made
+
+
+def execute(port: int, server: Studio, workflow: str, **headers: str) -> sse.EventStream:
+    """Start a stream through nginx."""
+    path = f"/api/workflows/{workflow}/execute"
+    body = {"input": {"message": "hello"}, "stream": True}
+    return sse.post(port, path, body, {"X-API-Key": server.key, **NEGOTIATE, **headers})
+
+
+def test_each_token_arrives_before_the_next_is_sent(
+    port: int, server: Studio, workflow: str, model: Vendor
+) -> None:
+    with execute(port, server, workflow, **{"Accept-Encoding": "gzip, deflate, br"}) as stream:
+        call = model.next_call()
+        assert stream.status == 200
+        assert stream.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        assert stream.headers["Content-Encoding"] is None
+        assert stream.headers["X-Run-Id"]
+        frames = stream.events()
+        for number in range(20):
+            call.text(f"word{number} ")
+            # If anything on the way held tokens back, this would wait until the test's time is over.
+            assert next(frames).json()["chunk"] == f"word{number} "
+        call.finish()
+        rest = [frame.json() for frame in frames]
+    assert rest[-2]["event"] == "final"
+    assert rest[-1] == "[DONE]"
+
+
+def test_headers_come_before_the_model_says_anything(
+    port: int, server: Studio, workflow: str, model: Vendor
+) -> None:
+    with execute(port, server, workflow) as stream:
+        assert stream.status == 200
+        call = model.next_call()
+        assert not call.ended.is_set()
+
+
+def test_a_client_that_leaves_closes_the_model_call(
+    port: int, server: Studio, workflow: str, model: Vendor
+) -> None:
+    stream = execute(port, server, workflow)
+    call = model.next_call()
+    call.text("one ")
+    assert next(stream.events()).json()["chunk"] == "one "
+    stream.close()
+    assert call.left.wait(10), "the vendor's connection stayed open"
+
+
+def test_keepalives_outlive_the_read_timeout(port: int, server: Studio, workflow: str, model: Vendor) -> None:
+    with execute(port, server, workflow) as stream:
+        call = model.next_call()
+        frames = iter(stream)
+        comments = [next(frames).comment for _ in range(5)]
+        # Five comments a second apart are longer than nginx would wait for a silent server.
+        assert comments == ["keepalive"] * 5
+        call.text("still here")
+        assert next(frame for frame in frames if frame.comment is None).json()["chunk"] == "still here"
+        call.finish()
+        assert [frame.json() for frame in frames if frame.comment is None][-1] == "[DONE]"
+
+
+def test_too_large_a_body_gets_the_answer_of_studio(port: int, server: Studio, workflow: str) -> None:
+    status, headers, body = sse.request(
+        port,
+        "POST",
+        f"/api/workflows/{workflow}/execute",
+        b'{"input": "' + b"x" * (11 << 20) + b'"}',
+        {"Content-Type": "application/json", "X-API-Key": server.key},
+    )
+    assert status == 413
+    assert headers["Content-Type"].startswith("application/json")
+    assert b"payload_too_large" in body
