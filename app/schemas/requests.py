@@ -1,0 +1,88 @@
+"""Bodies of requests, as frozen dataclasses.
+
+Law of this room: strict. An unknown key, a wrong type or a value out of range is a problem with its
+path; what is documented but not built yet is refused by name, never ignored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.errors import Problem, ValidationFailed
+from app.schemas import derive
+from app.schemas.paths import in_document_order
+
+
+def _key(name: str, doc: str, **more: t.Any) -> dict[str, t.Any]:
+    return {"key": name, "doc": doc, **more}
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteBody:
+    """Body of ``POST /api/workflows/{id}/execute`` (contract 3.4)."""
+
+    input: t.Any = dataclasses.field(
+        default=None, metadata={"doc": "The run's input; text becomes {message}, nothing becomes {}."}
+    )
+    stream: bool = dataclasses.field(
+        default=False, metadata={"doc": "Answer with a stream of agent events."}
+    )
+    asynchronous: bool = dataclasses.field(
+        default=False, metadata=_key("async", "Answer 202 at once. Not supported yet.")
+    )
+    selected_outputs: tuple[str, ...] | None = dataclasses.field(
+        default=None,
+        metadata=_key(
+            "selectedOutputs", "What to deliver, as block.path.", most=100, nonempty=True
+        ),
+    )
+    include_thinking: bool = dataclasses.field(
+        default=False, metadata=_key("includeThinking", "Send thinking frames.")
+    )
+    include_tool_calls: bool = dataclasses.field(
+        default=False, metadata=_key("includeToolCalls", "Send tool frames.")
+    )
+    conversation_id: str | None = dataclasses.field(
+        default=None, metadata=_key("conversationId", "The conversation this run belongs to.", most=255)
+    )
+    timeout_seconds: int | None = dataclasses.field(
+        default=None,
+        metadata=_key(
+            "timeoutSeconds", "Shortens the workflow's own limit (seconds).", low=1, high=604800
+        ),
+    )
+    version: int | None = dataclasses.field(
+        default=None, metadata={"doc": "A deployed version; the live one when absent.", "low": 1}
+    )
+
+
+def load_execute(body: t.Any) -> ExecuteBody:
+    """The body of an execute request.
+
+    ``input`` of the result is what the run gets: a bare string as ``{"message": ...}``, none as ``{}``.
+
+    :raises ValidationFailed: 400 with every problem; code ``not_supported`` for ``async: true`` alone.
+    """
+    parsed, problems = derive.load(ExecuteBody, body, null_unset=False)
+    if parsed is None:
+        raise ValidationFailed(in_document_order(body, problems))
+    if parsed.asynchronous:
+        if parsed.stream:
+            raise ValidationFailed([Problem("async", "stream and async exclude each other; send one of them")])
+        message = "async runs are not supported yet; leave it out and wait, or send stream: true"
+        raise ValidationFailed([Problem("async", message)], code="not_supported")
+    if isinstance(parsed.input, Mapping):
+        return parsed
+    return dataclasses.replace(parsed, input=run_input(parsed.input))
+
+
+def run_input(value: t.Any) -> t.Any:
+    """What a run gets for an ``input`` as sent: text as ``{"message": ...}``, none as ``{}``, the rest as it is."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {"message": value}
+    return value
