@@ -41,7 +41,7 @@ class BlockContext(t.Protocol):
     def variables(self) -> Mapping[str, t.Any]:
         """What templates see."""
 
-    def resolve_model(self, model: str) -> ResolvedModel:
+    def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
         """The family, wire, connection and capabilities behind ``<family>/<model>``."""
 
     def tool(self, name: str) -> Tool | None:
@@ -55,6 +55,12 @@ class BlockContext(t.Protocol):
 
     def gather(self, jobs: t.Sequence[Callable[[Waits], None]]) -> None:
         """Run jobs concurrently, each with its own waits; returns when all ended; cancels all when cancelled."""
+
+    def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], t.Any]) -> t.Any:
+        """The result of ``fn`` with waits that end after ``seconds``.
+
+        :raises TimeoutError: the time was up.
+        """
 
     def run_blocking(self, fn: Callable[[], t.Any], waits: Waits) -> t.Any:
         """Run blocking or CPU work in the tool threads; a result that comes after cancellation is dropped."""

@@ -69,6 +69,9 @@ class ProviderFamily:
     :ivar capabilities: rule ``(model, registry_row | None) -> Capabilities``.
     :ivar dialect: switches the wire documents.
     :ivar registry_prefix: prefix of this family's rows in the model registry.
+    :ivar known: models an open family has heard of; others are a warning in validation. They are also its rows in
+        the capability table. Empty: no opinion.
+    :ivar model_dialect: switches that depend on the model, laid over ``dialect``.
     """
 
     id: str
@@ -80,6 +83,8 @@ class ProviderFamily:
     models: Sequence[str] | Callable[[], Sequence[str]] | None = None
     dialect: Mapping[str, t.Any] = field(default_factory=dict)
     registry_prefix: str | None = None
+    known: Sequence[str] = ()
+    model_dialect: Callable[[str], Mapping[str, t.Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

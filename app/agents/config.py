@@ -1,0 +1,63 @@
+"""What can be set on an agent block (contract section 2).
+
+Law of this room: one frozen dataclass; its schema, form, OpenAPI part and reference page derive from
+the fields' metadata, and code reads ``config.model``, never ``config["model"]``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+def _doc(text: str, default: t.Any = None, **extra: t.Any) -> t.Any:
+    metadata = {"doc": text, **extra}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, eq=False)
+class AgentConfig:
+    """Settings of one agent. Compared by identity, so that what is prepared from it can be kept beside it."""
+
+    model: str = field(metadata={"doc": 'The model, as "<family>/<model>".'})
+    system: str | None = _doc("System prompt.", template=True)
+    prompt: str | None = _doc(
+        "User prompt. Default: the input's `message`, or the whole input as JSON when it has none.",
+        template=True,
+    )
+    thinking: str | int | None = _doc(
+        "none, minimal, low, medium, high, xhigh, max, auto, or a token budget. Default: the vendor's own."
+    )
+    tools: list[t.Any] = _doc(
+        "Registered names, inline HTTP tools, or inline tools with a fixed `result`.", list
+    )
+    tool_choice: str = _doc("auto, none, required, or a tool's name.", "auto")
+    response_format: dict[str, t.Any] | None = _doc("JSON Schema the answer has to follow.")
+    memory: dict[str, t.Any] | str | None = _doc("Conversation memory: none, for now.", advanced=True)
+    redact: dict[str, t.Any] | None = _doc("PII redaction: not supported yet.", advanced=True)
+    temperature: float | None = _doc("Sampling temperature.", advanced=True)
+    top_p: float | None = _doc("Nucleus sampling.", advanced=True)
+    max_tokens: int | None = _doc("Most tokens of one model answer.", advanced=True)
+    stop: list[str] = _doc("Stop sequences.", list, advanced=True)
+    seed: int | None = _doc("Sampling seed, where the vendor takes one.", advanced=True)
+    parallel_tool_calls: bool | None = _doc("Whether the model may ask for several tools at once.", advanced=True)
+    idle_s: float | None = _doc("Longest silence of the model in seconds. Default: STUDIO_IDLE_S.", advanced=True)
+    fallbacks: list[str] = _doc("Models to try next: not supported yet.", list, advanced=True)
+    files: list[t.Any] = _doc("Files for the model: not supported yet.", list, advanced=True)
+    capture: bool = _doc("Keep the thread at this agent: not supported yet.", False, advanced=True)
+    max_batches: int | None = _doc(
+        "Tool batches before the answer has to be written. Default: STUDIO_MAX_TOOL_BATCHES.", advanced=True
+    )
+    cut_call_retries: int = _doc(
+        "How often the model is told that the output limit cut its call, before the run fails.", 0, advanced=True
+    )
+    retries: int = _doc("How often a failed model call is repeated while nothing of it was shown.", 0, advanced=True)
+    timeout_s: float | None = _doc("Longest time of the block in seconds.", advanced=True)
+    on_error: str | None = _doc("Reserved.", advanced=True)
+
+
+#: What a tool entry of ``tools`` may be once validated.
+ToolEntry = str | Mapping[str, t.Any]

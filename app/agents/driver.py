@@ -1,0 +1,184 @@
+"""The driver of an agent: performs what the loop decides, writes the row, asks again.
+
+Law of this room: no state but the journal's rows. The stream is written in the order of contract 3.3:
+deltas and tool starts as they arrive, the turn boundary, tool ends as they come, the next turn.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from app import encoding
+from app import events as ev
+from app.agents import loop, structured, turn
+from app.agents.calls import Batch
+from app.agents.config import AgentConfig
+from app.agents.output import agent_output, report_usage
+from app.agents.tools import ToolSet, prepare
+from app.errors import BlockError
+from plugins.spec import BlockContext, ResolvedModel
+from providers import spec
+
+_NOT_RUN = "Tools are off for the final answer. Nothing was run."
+_UNKNOWN = "The outcome of this call is unknown: the server stopped while it ran."
+
+
+def run_agent(context: BlockContext, config: AgentConfig) -> Mapping[str, t.Any]:
+    """Run one agent to its answer.
+
+    :returns: the output of contract section 2.
+    :raises BlockError: the model failed, or the answer does not follow its ``response_format``.
+    """
+    return _Driver(context, config).run()
+
+
+class _Driver:
+    def __init__(self, context: BlockContext, config: AgentConfig) -> None:
+        self.context = context
+        self.config = config
+        self.resolved: ResolvedModel = context.resolve_model(config.model, idle_s=config.idle_s)
+        settings = context.settings
+        self.tools: ToolSet = prepare(config, context.tool, settings.http_allow)
+        self.prompt = _prompt(context, config)
+        self.system = context.render(config.system) if config.system else None
+        self.max_batches = config.max_batches or settings.max_tool_batches
+        self.started = context.now_ms()
+
+    def run(self) -> Mapping[str, t.Any]:
+        journal = self.context.journal
+        while True:
+            rows = journal.rows()
+            action = loop.next_action(rows, self.max_batches, self.config.cut_call_retries)
+            if isinstance(action, loop.Done):
+                return self._done(rows, action.turn)
+            if isinstance(action, loop.AskModel):
+                self._ask(rows, action)
+            elif isinstance(action, loop.Truncated):
+                raise BlockError(
+                    "tool_call_truncated",
+                    f"The output limit cut the call of {action.call.name}; raise max_tokens.",
+                )
+            else:
+                self._settle(action)
+
+    # -- the model ---------------------------------------------------------------------------
+
+    def _ask(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> None:
+        context, journal = self.context, self.context.journal
+        journal.write(action.turn, loop.TURN, loop.TURN, "started")
+        try:
+            result = turn.ask(
+                context, self.resolved, self._request(rows, action), action.turn, self.config.retries
+            )
+        except turn.TurnFailed as failed:
+            error = failed.error
+            raise BlockError(error.code, error.message, detail=error.detail) from failed
+        report_usage(context, self.resolved, result)
+        journal.write(action.turn, loop.TURN, loop.TURN, "done", result)
+        self._end_turn(action.turn, result)
+
+    def _end_turn(self, number: int, result: loop.TurnResult) -> None:
+        """The turn boundary. A turn whose cut call fails the run is left open: it ends ``aborted``."""
+        if result.calls and not result.tools_off:
+            following = loop.next_action(
+                self.context.journal.rows(), self.max_batches, self.config.cut_call_retries
+            )
+            if isinstance(following, loop.Truncated):
+                return
+            event = ev.TurnEnded(self.context.block, number, "intermediate", "tool_turn")
+        else:
+            event = ev.TurnEnded(self.context.block, number, "final")
+        self.context.emit(event)
+        self.context.flush()
+
+    def _request(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> spec.ModelRequest:
+        config, context = self.config, self.context
+        native = self.resolved.capabilities.structured_output == "native"
+        wants = config.response_format
+        system = self.system
+        if wants is not None and not native:
+            system = "\n\n".join(part for part in (system, structured.instruction(wants)) if part)
+        return spec.ModelRequest(
+            self.resolved.model,
+            self._messages(rows),
+            lambda: context.new_id("call"),
+            system=system,
+            tools=self.tools.specs,
+            tool_choice=self._tool_choice(rows, action),
+            thinking=config.thinking,
+            show_thinking=context.show_thinking,
+            temperature=config.temperature,
+            top_p=config.top_p,
+            max_tokens=config.max_tokens,
+            stop=tuple(config.stop),
+            seed=config.seed,
+            parallel_tool_calls=config.parallel_tool_calls,
+            response_format=wants if native else None,
+            used_ids=frozenset(row.key for row in rows if row.kind == "tool"),
+            dialect=self.resolved.dialect,
+        )
+
+    def _tool_choice(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> str:
+        """``none`` for the synthesis turn; a forced choice goes back to ``auto`` once a tool ran."""
+        if action.tools_off:
+            return "none"
+        forced = self.config.tool_choice not in ("auto", "none")
+        if forced and any(row.kind == "tool" and row.state == "done" for row in rows):
+            return "auto"
+        return self.config.tool_choice
+
+    def _messages(self, rows: t.Sequence[t.Any]) -> list[spec.Message]:
+        """The conversation so far: prompt, then each turn with its results in call order."""
+        messages: list[spec.Message] = [spec.UserMessage(self.prompt)]
+        results = {(r.turn, r.key): r.value for r in rows if r.kind == "tool" and r.value is not None}
+        turns = sorted((r for r in rows if r.kind == loop.TURN and r.state == "done"), key=lambda r: r.turn)
+        for row in turns:
+            done: loop.TurnResult = row.value
+            calls = tuple(spec.ToolCall(c.id, c.name, c.arguments, c.raw) for c in done.calls)
+            messages.append(spec.AssistantMessage(done.text, calls, done.replay, done.wire))
+            for call in done.calls:
+                result: loop.CallResult = results[row.turn, call.id]
+                messages.append(spec.ToolResult(call.id, call.name, result.content, result.is_error))
+        return messages
+
+    # -- the tools ---------------------------------------------------------------------------
+
+    def _settle(self, action: loop.RunTools | loop.SettleUnknown) -> None:
+        journal, number = self.context.journal, action.turn
+        batch = Batch(
+            self.context,
+            number,
+            self.tools,
+            self.context.settings.tool_timeout_s,
+            lambda call_id: journal.write(number, call_id, "tool", "started"),
+            lambda result: journal.write(
+                number, result.id, "tool", "failed" if result.is_error else "done", result
+            ),
+        )
+        if isinstance(action, loop.RunTools) and not action.refuse:
+            batch.run(action.calls)
+            return
+        message = _NOT_RUN if isinstance(action, loop.RunTools) else _UNKNOWN
+        for call in action.calls:
+            batch.refuse(call, message)
+        self.context.flush()
+
+    # -- the answer --------------------------------------------------------------------------
+
+    def _done(self, rows: t.Sequence[t.Any], last: int) -> Mapping[str, t.Any]:
+        output = agent_output(self.context, self.resolved, rows, last, self.started)
+        if self.config.response_format is not None:
+            fields = structured.parse(str(output["content"]), self.config.response_format)
+            output = {**{k: v for k, v in fields.items() if k not in output}, **output}
+        return output
+
+
+def _prompt(context: BlockContext, config: AgentConfig) -> str:
+    if config.prompt is not None:
+        return context.render(config.prompt)
+    given = context.variables()["input"]
+    if isinstance(given, Mapping) and "message" in given:
+        message = given["message"]
+        return message if isinstance(message, str) else encoding.dumps(message).decode()
+    return given if isinstance(given, str) else encoding.dumps(given).decode()

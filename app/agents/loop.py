@@ -1,0 +1,138 @@
+"""The tool loop: what an agent does next. Pure.
+
+Law of this room: one function over the journal's rows; no greenlets, clock, network or store, and no
+memory of its own, so a resumed run decides exactly as the first one did. Vendor finish labels are not
+trusted over the content: a turn with complete calls is intermediate whatever its label says.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+
+import msgspec
+
+from providers.spec import FinishReason, ToolCallReady, Usage
+
+
+class TurnResult(msgspec.Struct):
+    """What one model call came to. Instants are epoch ms. ``tools_off``: the synthesis turn."""
+
+    text: str
+    calls: tuple[ToolCallReady, ...]
+    reason: FinishReason
+    usage: Usage | None
+    replay: t.Any
+    wire: str
+    model: str | None
+    started_at: int
+    first_at: int | None
+    ended_at: int
+    tools_off: bool = False
+
+
+class CallResult(msgspec.Struct):
+    """What one call came to. ``content`` is what the model is told; ``result`` the value as the tool gave it."""
+
+    id: str
+    name: str
+    content: str
+    result: t.Any
+    is_error: bool
+    started_at: int
+    ended_at: int
+
+
+class Row(t.Protocol):
+    """A journal row as the loop reads it (``app.engine.journal.Step``)."""
+
+    turn: int
+    key: str
+    kind: t.Any
+    state: t.Any
+    value: t.Any
+
+
+class AskModel(msgspec.Struct, frozen=True):
+    """Make model call ``turn`` (from 0). ``tools_off``: the batch cap was reached, write the answer."""
+
+    turn: int
+    tools_off: bool = False
+
+
+class RunTools(msgspec.Struct, frozen=True):
+    """Run these calls of ``turn`` concurrently. ``refuse``: tools are off, settle them ``error`` instead."""
+
+    turn: int
+    calls: tuple[ToolCallReady, ...]
+    refuse: bool = False
+
+
+class SettleUnknown(msgspec.Struct, frozen=True):
+    """These calls were started and their outcome is unknown: settle them ``error`` and tell the model."""
+
+    turn: int
+    calls: tuple[ToolCallReady, ...]
+
+
+class Truncated(msgspec.Struct, frozen=True):
+    """The output limit cut a call once too often: the run fails ``tool_call_truncated``."""
+
+    turn: int
+    call: ToolCallReady
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The text of ``turn`` is the answer."""
+
+    turn: int
+
+
+Action = AskModel | RunTools | SettleUnknown | Truncated | Done
+
+#: Key of a turn's own row.
+TURN = "turn"
+
+
+def next_action(rows: Sequence[Row], max_batches: int = 20, cut_call_retries: int = 0) -> Action:
+    """Decide from the rows of one execution of one agent.
+
+    :param max_batches: tool batches before the synthesis turn with tools off (contract 3.7).
+    :param cut_call_retries: how often the model is told that its call was cut before the run fails.
+    """
+    turns = {row.turn: row for row in rows if row.kind == TURN}
+    if not turns:
+        return AskModel(0)
+    last = max(turns)
+    row = turns[last]
+    if row.state != "done":
+        return AskModel(last, _batches(turns, last) >= max_batches)
+    result: TurnResult = row.value
+    if not result.calls:
+        return Done(last)
+    cut = [call for call in result.calls if call.error == "cut"]
+    if cut and not result.tools_off and _cut_turns(turns) > cut_call_retries:
+        return Truncated(last, cut[0])
+    states = {r.key: r.state for r in rows if r.kind == "tool" and r.turn == last}
+    unknown = tuple(c for c in result.calls if states.get(c.id) == "started")
+    if unknown:
+        return SettleUnknown(last, unknown)
+    missing = tuple(c for c in result.calls if c.id not in states)
+    if missing:
+        return RunTools(last, missing, result.tools_off)
+    if result.tools_off:
+        return Done(last)
+    return AskModel(last + 1, _batches(turns, last + 1) >= max_batches)
+
+
+def _batches(turns: dict[int, Row], before: int) -> int:
+    """Turns before ``before`` that ended in calls."""
+    return sum(1 for n, row in turns.items() if n < before and row.state == "done" and row.value.calls)
+
+
+def _cut_turns(turns: dict[int, Row]) -> int:
+    return sum(
+        1
+        for row in turns.values()
+        if row.state == "done" and any(call.error == "cut" for call in row.value.calls)
+    )

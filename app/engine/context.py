@@ -1,0 +1,90 @@
+"""The engine's side of :class:`plugins.spec.BlockContext`: all a block may use, bound to one instance.
+
+Law of this room: a thin door; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping, Sequence
+
+from app.agents import templates
+from app.engine.emitter import Emitter
+from app.engine.journal import BlockJournal, Journal
+from app.engine.scope import Cancelled, RunScope, gather
+from app.engine.services import Services
+from plugins.spec import ResolvedModel, Tool
+from providers.spec import Waits
+
+
+class RunningBlock:
+    """See :class:`plugins.spec.BlockContext`."""
+
+    def __init__(
+        self,
+        services: Services,
+        run_id: str,
+        block: str,
+        name: str,
+        scope: RunScope,
+        emitter: Emitter,
+        journal: Journal,
+        variables: Callable[[], Mapping[str, t.Any]],
+        show_thinking: bool,
+    ) -> None:
+        self._services = services
+        self._variables = variables
+        self.run_id = run_id
+        self.block = block
+        self.name = name
+        self.execution = 1
+        self.scope = scope
+        self.waits: Waits = scope
+        self.show_thinking = show_thinking
+        self.settings = services.settings
+        self.emit = emitter.emit
+        self.flush = emitter.flush
+        self.now_ms = services.clock.now_ms
+        self.new_id = services.clock.new_id
+        self._journal = journal.bind(block, self.execution)
+
+    @property
+    def journal(self) -> BlockJournal:
+        """Rows of this execution."""
+        return self._journal
+
+    def variables(self) -> Mapping[str, t.Any]:
+        """What templates see."""
+        return self._variables()
+
+    def render(self, template: str, **extra: t.Any) -> str:
+        """A rendered template."""
+        return templates.render(template, {**self._variables(), **extra})
+
+    def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
+        """What is behind a model id."""
+        return self._services.plugins.resolve(model, idle_s=idle_s or self.settings.idle_s)
+
+    def tool(self, name: str) -> Tool | None:
+        """A registered tool."""
+        return self._services.plugins.tools.get(name)
+
+    def gather(self, jobs: Sequence[Callable[[Waits], None]]) -> None:
+        """Run jobs concurrently."""
+        gather(self.scope, jobs)
+
+    def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], t.Any]) -> t.Any:
+        """Run ``fn`` under a deadline."""
+        outer = t.cast(RunScope, waits)
+        with outer.child() as scope:
+            scope.deadline(seconds, "tool_timeout")
+            try:
+                return fn(scope)
+            except Cancelled:
+                if scope.cause == "tool_timeout" and outer.cause is None:
+                    raise TimeoutError from None
+                raise
+
+    def run_blocking(self, fn: Callable[[], t.Any], waits: Waits) -> t.Any:
+        """Run ``fn`` in the tool threads."""
+        return self._services.threads.run(fn, t.cast(RunScope, waits))

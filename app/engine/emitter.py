@@ -1,0 +1,109 @@
+"""The emitter: the sole, ordered writer of a run's stream.
+
+Law of this room: :meth:`Emitter.emit` contains no switch point (no lock, queue, I/O or blocking log
+handler; ``tests/engine/test_emitter.py`` traces greenlet switches), which alone makes it the one
+ordered writer for any number of branches. It holds the terminal latch.
+"""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+
+from app.clock import Clock
+from app.engine.run_log import RunLog
+from app.events import Envelope, RunEvent, Terminal, ThinkingDelta
+from app.state import RunState
+
+log = logging.getLogger("studio.emitter")
+
+#: Most thinking per block and per run, in UTF-16 units (contract 3.3).
+THINKING_CAP = 524_288
+
+
+class Subscriber(t.Protocol):
+    """Someone who follows a run. Both methods are synchronous and never switch greenlets."""
+
+    def deliver(self, envelope: Envelope) -> None:
+        """Take one envelope."""
+
+    def flush(self) -> None:
+        """Everything of this batch was delivered: send it."""
+
+
+class Emitter:
+    """See the module. ``late`` counts events that came after the terminal; ``detached`` counts subscribers that raised."""
+
+    def __init__(self, clock: Clock, state: RunState, run_log: RunLog) -> None:
+        self._now = clock.now_ms
+        self._state = state
+        self._log = run_log
+        self._seq = 0
+        self._subscribers: list[Subscriber] = []
+        self._thinking_left = THINKING_CAP
+        self._thinking_by_block: dict[str, int] = {}
+        self._thinking_cut: set[str] = set()
+        self.ended = False
+        self.late = 0
+        self.detached = 0
+
+    def attach(self, subscriber: Subscriber) -> None:
+        """Deliver from the next envelope on."""
+        self._subscribers.append(subscriber)
+
+    def detach(self, subscriber: Subscriber) -> None:
+        """Deliver no more. Unknown subscribers are ignored."""
+        if subscriber in self._subscribers:
+            self._subscribers = [s for s in self._subscribers if s is not subscriber]
+
+    def emit(self, event: RunEvent) -> None:
+        """Give the event its place and hand it to state, log and subscribers."""
+        if self.ended:
+            self.late += 1
+            return
+        if type(event) is ThinkingDelta:
+            capped = self._cap(event)
+            if capped is None:
+                return
+            event = capped
+        if isinstance(event, Terminal):
+            self.ended = True
+        self._seq = seq = self._seq + 1
+        envelope = Envelope(seq, self._now(), event)
+        self._state.apply(envelope)
+        self._log.append(envelope)
+        for subscriber in self._subscribers:
+            try:
+                subscriber.deliver(envelope)
+            except Exception:
+                self._drop(subscriber)
+
+    def flush(self) -> None:
+        """One batch is over: every subscriber sends what it has."""
+        for subscriber in self._subscribers:
+            try:
+                subscriber.flush()
+            except Exception:
+                self._drop(subscriber)
+
+    def _drop(self, subscriber: Subscriber) -> None:
+        """A subscriber that raises is detached and counted; it can neither fail nor slow the run."""
+        self.detached += 1
+        self.detach(subscriber)
+        log.exception("a subscriber raised and was detached")
+
+    def _cap(self, event: ThinkingDelta) -> ThinkingDelta | None:
+        """The event, cut where the cap is crossed; None past the one cut that was shown."""
+        block, text = event.block, event.text
+        left = min(self._thinking_left, self._thinking_by_block.get(block, THINKING_CAP))
+        units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+        if units <= left:
+            self._thinking_left -= units
+            self._thinking_by_block[block] = self._thinking_by_block.get(block, THINKING_CAP) - units
+            return event
+        if block in self._thinking_cut:
+            return None
+        self._thinking_cut.add(block)
+        self._thinking_by_block[block] = 0
+        text = text.encode("utf-16-le", "surrogatepass")[: left * 2].decode("utf-16-le", "ignore")
+        return ThinkingDelta(block, event.turn, text, event.redacted, True)

@@ -1,0 +1,83 @@
+"""The journal: the steps of a run that steer what happens next.
+
+Law of this room: the pure cores (scheduler, tool loop) read rows and nothing else; a driver performs
+an action, writes its row and asks again. This is the in-memory journal; a durable one keeps the same
+interface in the store.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+
+import msgspec
+
+StepKind = t.Literal["block", "turn", "tool"]
+StepState = t.Literal["started", "done", "failed", "unknown"]
+
+
+class Step(msgspec.Struct):
+    """One row. Key: ``(path, execution, turn, key)``; ``value`` is what the step produced."""
+
+    path: str
+    execution: int
+    turn: int
+    key: str
+    kind: StepKind
+    state: StepState
+    value: t.Any = None
+
+
+class Journal:
+    """All steps of one run, in memory."""
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[str, int, int, str], Step] = {}
+
+    def write(
+        self,
+        path: str,
+        execution: int,
+        turn: int,
+        key: str,
+        kind: StepKind,
+        state: StepState,
+        value: t.Any = None,
+    ) -> Step:
+        """Insert or replace the row of that key."""
+        step = Step(path, execution, turn, key, kind, state, value)
+        self._steps[path, execution, turn, key] = step
+        return step
+
+    def steps(self, kind: StepKind) -> list[Step]:
+        """Every row of a kind, in order of first writing."""
+        return [step for step in self._steps.values() if step.kind == kind]
+
+    def bind(self, path: str, execution: int) -> BlockJournal:
+        """The journal as one block instance's execution sees it."""
+        return BlockJournal(self, path, execution)
+
+    def of(self, path: str, execution: int) -> list[Step]:
+        """The rows of one instance's execution, its own block row left out."""
+        return [
+            s
+            for s in self._steps.values()
+            if s.path == path and s.execution == execution and s.kind != "block"
+        ]
+
+
+class BlockJournal:
+    """The slice of the journal that belongs to one execution of one block instance."""
+
+    def __init__(self, journal: Journal, path: str, execution: int) -> None:
+        self._journal = journal
+        self._path = path
+        self._execution = execution
+
+    def rows(self) -> Sequence[Step]:
+        """Turn and tool rows of this execution, oldest first."""
+        return self._journal.of(self._path, self._execution)
+
+    def write(self, turn: int, key: str, kind: StepKind, state: StepState, value: t.Any = None) -> Step:
+        """Insert or replace a row."""
+        return self._journal.write(self._path, self._execution, turn, key, kind, state, value)

@@ -1,0 +1,78 @@
+"""The run record: rows for the store, built from the one fold.
+
+Law of this room: stored text is final-turn text; what never became final stands in ``partial_text`` alone.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from app import events as ev
+from app.engine import settle
+from app.redaction.secrets import mask
+from app.state import RunState
+
+if t.TYPE_CHECKING:
+    from app.engine.run import Run
+
+
+def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
+    """The columns of the ``runs`` row. ``terminal`` None: the run goes on."""
+    request, state = run.request, run.state
+    usage = run.usage() if terminal is None else terminal.usage  # type: ignore[attr-defined]  # every terminal has it
+    row: dict[str, t.Any] = {
+        "id": run.id,
+        "workflow_id": request.workflow_id,
+        "version": request.version,
+        "key_id": request.key_id,
+        "conversation_id": request.conversation_id,
+        "status": "running" if terminal is None else settle.status_of(terminal),
+        "cause": None if terminal is None else settle.cause_of(terminal),
+        "input": request.input,
+        "output": terminal.output if isinstance(terminal, ev.RunCompleted) else None,
+        "partial_text": state.partial_text() or None,
+        "error": _error(run, terminal),
+        "usage": usage,
+        "tool_calls": state.tool_calls(),
+        "created_at": run.created_at,
+        "started_at": state.started_at,
+        "ended_at": None if terminal is None else run.services.clock.now_ms(),
+        "queued_ms": 0,
+        "active_ms": usage["activeMs"],
+        "human_wait_ms": 0,
+        "owner_id": run.services.owner_id,
+        "owner_epoch": 1,
+        "seq_reserved": 0,
+    }
+    return row
+
+
+def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:
+    if terminal is None or isinstance(terminal, ev.RunCompleted):
+        return None
+    code, message = settle.reason(terminal)
+    error = {"code": code, "message": message}
+    if isinstance(terminal, ev.RunFailed) and terminal.block is not None:
+        error["blockId"] = terminal.block
+    if run.detail:
+        error["detail"] = mask(run.detail)
+    return error
+
+
+def block_rows(state: RunState) -> list[dict[str, t.Any]]:
+    """One row per block instance, in order of start."""
+    return [
+        {
+            "block": block.block,
+            "execution": block.execution,
+            "type": block.type,
+            "name": block.name,
+            "status": block.status,
+            "started_at": block.started_at,
+            "ended_at": block.ended_at,
+            "duration_ms": block.duration_ms,
+            "output": block.output,
+            "error": {"code": block.code, "message": block.message} if block.code else None,
+        }
+        for block in state.blocks.values()
+    ]

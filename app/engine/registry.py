@@ -1,0 +1,162 @@
+"""The runs of this process: admission, start, look-up, drain.
+
+Law of this room: a run never lives in a request's greenlet; a process refuses new runs once it
+drains, and does not exit before each of its runs has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+from collections import Counter
+from collections.abc import Sequence
+
+import gevent
+from gevent.event import Event
+
+from app.engine.emitter import Subscriber
+from app.engine.run import Run, RunRequest
+from app.engine.scope import spawn_service, start_run, stop_service
+from app.errors import ApiError
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+
+__all__ = ["Run", "RunRegistry", "RunRequest"]
+
+log = logging.getLogger("studio.runs")
+
+#: Seconds between heartbeats, and the age at which an owner counts as dead (contract 7.4: within 60 s).
+HEARTBEAT_S = 10.0
+DEAD_AFTER_S = 45.0
+
+
+class RunRegistry:
+    """See the module."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._runs: dict[str, Run] = {}
+        self._by_key: Counter[str] = Counter()
+        self._by_address: Counter[str] = Counter()
+        self._addresses: dict[str, str] = {}
+        self._empty = Event()
+        self._empty.set()
+        self._service: t.Any = None
+        self.draining = False
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def open(self) -> None:
+        """Announce this process and begin the heartbeat; fails runs whose process died."""
+        if self._service is None:
+            self._beat()
+            self._service = spawn_service(self._beats)
+
+    def admit(self, key_id: str | None, address: str | None) -> None:
+        """Refuse before the first byte what could not be served.
+
+        :raises ApiError: 503 ``draining`` or ``at_capacity``, 429 ``rate_limited``; all with ``Retry-After``.
+        """
+        settings = self._services.settings
+        if self.draining:
+            raise ApiError(
+                503, "draining", "This server is shutting down; try again.", headers={"Retry-After": "1"}
+            )
+        if len(self._runs) >= settings.max_streams:
+            raise ApiError(
+                503,
+                "at_capacity",
+                f"All {settings.max_streams} runs of this server are taken (STUDIO_MAX_STREAMS); try again.",
+                headers={"Retry-After": "5"},
+            )
+        for counter, name, limit in (
+            (self._by_key, key_id, settings.max_streams_per_key),
+            (self._by_address, address, settings.max_streams_per_address),
+        ):
+            if limit and name is not None and counter[name] >= limit:
+                raise ApiError(
+                    429,
+                    "rate_limited",
+                    f"{limit} runs are open already; wait for one to end.",
+                    headers={"Retry-After": "5"},
+                )
+
+    def start(
+        self,
+        request: RunRequest,
+        subscribers: Sequence[Subscriber] = (),
+        readers: Sequence[object] = (),
+        address: str | None = None,
+    ) -> Run:
+        """Start a run with its first readers attached, so that they miss nothing."""
+        run = Run(self._services, request, self._ended)
+        for subscriber in subscribers:
+            run.attach(subscriber)
+        for reader in readers:
+            run.add_reader(reader)
+        self._runs[run.id] = run
+        self._empty.clear()
+        if request.key_id is not None:
+            self._by_key[request.key_id] += 1
+        if address is not None:
+            self._by_address[address] += 1
+            self._addresses[run.id] = address
+        self._services.store.runs.started(run.record_started())
+        start_run(run.main)
+        return run
+
+    def get(self, run_id: str) -> Run | None:
+        """A live run of this process."""
+        return self._runs.get(run_id)
+
+    def _ended(self, run: Run) -> None:
+        self._runs.pop(run.id, None)
+        if run.request.key_id is not None:
+            _less(self._by_key, run.request.key_id)
+        address = self._addresses.pop(run.id, None)
+        if address is not None:
+            _less(self._by_address, address)
+        if not self._runs:
+            self._empty.set()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Take no new runs, cancel those that run (``server_shutdown``), wait for their ends.
+
+        :returns: whether all ended within ``timeout_s``.
+        """
+        self.draining = True
+        for run in list(self._runs.values()):
+            run.cancel("server_shutdown")
+        ended = bool(self._empty.wait(timeout_s)) or not self._runs
+        if not ended:
+            log.error("%d runs did not end within %g s", len(self._runs), timeout_s)
+        return ended
+
+    def close(self) -> None:
+        """Stop the heartbeat."""
+        if self._service is not None:
+            stop_service(self._service)
+            self._service = None
+
+    def _beats(self) -> None:
+        while True:
+            gevent.sleep(HEARTBEAT_S)
+            try:
+                self._beat()
+            except Exception:  # the next beat may succeed; a missed one must not end the service
+                log.exception("heartbeat failed")
+
+    def _beat(self) -> None:
+        runs = self._services.store.runs
+        runs.heartbeat(self._services.owner_id)
+        lost = runs.fail_lost(DEAD_AFTER_S)
+        if lost:
+            log.warning("%d run(s) of a process that died are now failed (worker_lost)", lost)
+
+
+def _less(counter: Counter[str], name: str) -> None:
+    counter[name] -= 1
+    if counter[name] <= 0:
+        del counter[name]

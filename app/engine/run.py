@@ -1,0 +1,230 @@
+"""One run: from its first event to its stored record.
+
+Law of this room: whatever happens (failure, stop, timeout, shutdown, a failing sink, a fault of ours)
+the run ends in exactly one terminal event, its record is stored before that event is shown, and no
+greenlet or connection of it is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gevent.event import Event
+
+from app import events as ev
+from app.engine import settle
+from app.engine.blocks import BlockRunner
+from app.engine.emitter import Emitter, Subscriber
+from app.engine.journal import Journal
+from app.engine.readers import Readers
+from app.engine.record import block_rows, run_row
+from app.engine.run_log import RunLog
+from app.engine.scheduler import BlockRow, Finished, Skip, Start, next_steps
+from app.engine.scope import Cancelled, FlowGate, RunScope
+from app.engine.services import Services
+from app.engine.usage import usage_object
+from app.errors import BlockError, RunError
+from app.state import RunState
+from app.workflows.compiled import CompiledWorkflow
+
+log = logging.getLogger("studio.runs")
+
+_CANCELLED: Mapping[str, ev.CancelCause] = {
+    "client_disconnected": "client_disconnected",
+    "stop_requested": "stop_requested",
+    "server_shutdown": "server_shutdown",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Everything a run is started with.
+
+    :ivar timeout_s: the run's deadline in seconds.
+    :ivar on_disconnect: ``cancel`` or ``continue`` when the last reader has gone for ``disconnect_grace_s``.
+    :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
+    """
+
+    run_id: str
+    workflow_id: str
+    version: int | None
+    workflow: CompiledWorkflow
+    input: t.Any
+    timeout_s: float
+    key_id: str | None = None
+    conversation_id: str | None = None
+    on_disconnect: str = "cancel"
+    disconnect_grace_s: float = 0.0
+    show_thinking: bool = False
+
+
+class Run:
+    """A live run. ``done`` is set once the record is stored and the terminal was delivered."""
+
+    def __init__(self, services: Services, request: RunRequest, on_end: t.Callable[[Run], None]) -> None:
+        self.id = request.run_id
+        self.request = request
+        self.services = services
+        self.state = RunState()
+        self.log = RunLog()
+        self.gate = FlowGate()
+        self.scope = RunScope(gate=self.gate)
+        self.emitter = Emitter(services.clock, self.state, self.log)
+        self.journal = Journal()
+        self.done = Event()
+        self.created_at = services.clock.now_ms()
+        self.rows: dict[str, BlockRow] = {}
+        self.detail = ""
+        self.ending: ev.Terminal | None = None
+        self._on_end = on_end
+        self.readers = Readers(
+            request.on_disconnect, request.disconnect_grace_s, lambda: self.cancel("client_disconnected")
+        )
+        self._blocks = BlockRunner(self)
+
+    # -- for surfaces ------------------------------------------------------------------------
+
+    def attach(self, subscriber: Subscriber) -> None:
+        """Deliver to ``subscriber`` from the next event on, and count it as a reader."""
+        self.emitter.attach(subscriber)
+        self.readers.add(subscriber)
+
+    def add_reader(self, reader: object) -> None:
+        """Count someone who waits for the result without following the stream (a JSON caller)."""
+        self.readers.add(reader)
+
+    def reader_gone(self, reader: t.Any) -> None:
+        """A reader left. The last one's leaving cancels the run where the workflow says so."""
+        self.emitter.detach(reader)
+        if self.ending is None:
+            self.readers.remove(reader)
+
+    def cancel(self, cause: str) -> bool:
+        """Ask the run to end; the first cause wins. False when it is already ending."""
+        if self.ending is not None:
+            return False
+        self.scope.cancel(cause)
+        return True
+
+    @property
+    def status(self) -> str:
+        """``running``, or the status of the end."""
+        return "running" if self.ending is None else settle.status_of(self.ending)
+
+    def record(self) -> dict[str, t.Any]:
+        """The run as the store would give it: its row, with ``blocks``."""
+        return {**run_row(self, self.state.terminal), "blocks": block_rows(self.state)}
+
+    def record_started(self) -> dict[str, t.Any]:
+        """The row that says the run was accepted."""
+        return run_row(self, None)
+
+    # -- the run's greenlet ------------------------------------------------------------------
+
+    def main(self) -> None:
+        """Run to the end. Never raises."""
+        terminal: ev.Terminal | None = None
+        try:
+            self.scope.deadline(self.request.timeout_s, "execution_timeout")
+            terminal = self._drive()
+        except Cancelled:
+            if self.scope.error is not None:
+                terminal = self._failure(self.scope.error)
+        except BaseException as exc:
+            terminal = self._failure(exc)
+        finally:
+            self._end(terminal)
+
+    def _drive(self) -> ev.Terminal:
+        """Start, then do what the scheduler says until nothing is left."""
+        request, workflow = self.request, self.request.workflow
+        edges = [(e.source, e.handle, e.target) for e in workflow.edges]
+        self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
+        while True:
+            steps = next_steps(workflow, self.rows)
+            starts = [step.block for step in steps if isinstance(step, Start)]
+            for step in steps:
+                if isinstance(step, Finished):
+                    return self._completed(step.last)
+                if isinstance(step, Skip):
+                    self.rows[step.block] = BlockRow("skipped")
+                    self.emitter.emit(ev.BlockFinished(step.block, "skipped"))
+            self._start(starts)
+
+    def _start(self, starts: list[str]) -> None:
+        """Run the only block that can move in this greenlet; several each in their own."""
+        if len(starts) == 1 and not self.scope.greenlets:
+            self._blocks.run(starts[0])
+            return
+        for block in starts:
+            self.rows[block] = BlockRow("running")
+            self.scope.spawn(self._blocks.run, block)
+        if self.scope.greenlets:
+            self._blocks.wait_for_one()
+
+    def _completed(self, last: tuple[str, ...]) -> ev.Terminal:
+        outputs = self.state.outputs()
+        return ev.RunCompleted(
+            settle.run_output(self.request.workflow, outputs, last),
+            outputs,
+            self.state.tool_calls(),
+            self.usage(),
+        )
+
+    def _failure(self, exc: BaseException) -> ev.Terminal:
+        """The terminal for an exception; anything unforeseen is ``internal`` and logged."""
+        if isinstance(exc, RunError):
+            self.detail = exc.detail
+            block = exc.block if isinstance(exc, BlockError) else None
+            return ev.RunFailed(exc.code, exc.message, block, {})
+        log.error("run %s failed unexpectedly", self.id, exc_info=exc)
+        return ev.RunFailed("internal", "The server failed to run the workflow; see its log.", None, {})
+
+    def _end(self, terminal: ev.Terminal | None) -> None:
+        """Settle what is open, store the record, show the terminal. Each step survives the others' failure."""
+        if terminal is None:
+            terminal = self._cancelled(self.scope.cause or "server_shutdown")
+        self.ending = terminal
+        self.readers.close()
+        try:
+            self.scope.cancel("ended")
+            self.scope.join()
+            settle.run(self.emitter, self.state, terminal, self.services.clock.now_ms)
+            terminal = self.ending = settle.with_usage(terminal, self.usage())
+            self._store(terminal)
+        except Exception:
+            log.exception("run %s: its end could not be recorded", self.id)
+        finally:
+            self._show(terminal)
+
+    def _show(self, terminal: ev.Terminal) -> None:
+        try:
+            self.emitter.emit(terminal)
+            self.emitter.flush()
+        except Exception:
+            log.exception("run %s: its terminal event failed", self.id)
+        finally:
+            self.scope.close()
+            self._on_end(self)
+            self.done.set()
+
+    def _cancelled(self, cause: str) -> ev.Terminal:
+        if cause == "execution_timeout":
+            return ev.RunTimedOut({})
+        if cause in _CANCELLED:
+            return ev.RunCancelled(_CANCELLED[cause], {})
+        return ev.RunFailed(cause, "The run could not go on.", None, {})
+
+    def _store(self, terminal: ev.Terminal) -> None:
+        ticket = self.services.store.runs.finished(run_row(self, terminal), block_rows(self.state))
+        ticket.wait()
+
+    def usage(self) -> dict[str, t.Any]:
+        """The usage object up to now."""
+        now = self.services.clock.now_ms()
+        duration = now - self.created_at
+        times = {"durationMs": duration, "activeMs": duration, "queuedMs": 0, "humanWaitMs": 0}
+        return usage_object(self.state.usages, times)

@@ -1,0 +1,41 @@
+"""What a worker's parts share: made once by the app factory, handed to whoever needs it.
+
+Law of this room: no module globals; tests build their own.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from app.clock import Clock, SystemClock
+from app.engine.scope import ToolThreads
+from plugins.registry import Registry
+
+if t.TYPE_CHECKING:
+    from app.config import Settings
+    from app.engine.registry import RunRegistry
+    from app.store import Store
+
+
+@dataclass(slots=True)
+class Services:
+    """Settings, store, plugin registry, clock, tool threads, and the runs of this process.
+
+    :ivar owner_id: names this process in run rows and heartbeats.
+    """
+
+    settings: Settings
+    store: Store
+    plugins: Registry
+    clock: Clock = field(default_factory=SystemClock)
+    threads: ToolThreads = field(default_factory=ToolThreads)
+    owner_id: str = ""
+    runs: RunRegistry = field(init=False)
+
+    def __post_init__(self) -> None:
+        from app.engine.registry import RunRegistry  # the registry's runs hold these services
+
+        if not self.owner_id:
+            self.owner_id = self.clock.new_id("own")
+        self.runs = RunRegistry(self)

@@ -1,0 +1,94 @@
+"""Closing what is open, and what an end means.
+
+Law of this room: parts and blocks close before a terminal; tools still open are settled ``cancelled``
+on stop, disconnect, shutdown and timeout, ``error`` when the run or its upstream failed (contract 1.9).
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from app import events as ev
+from app.engine.emitter import Emitter
+from app.state import BlockState, RunState
+from app.workflows.compiled import CompiledWorkflow
+
+
+def block(emitter: Emitter, state: BlockState, tool_status: ev.ToolStatus, now: Callable[[], int]) -> None:
+    """End the open turn of a block and its open calls."""
+    if state.turn >= 0:
+        emitter.emit(ev.TurnEnded(state.block, state.turn, "aborted"))
+    for call in list(state.calls.values()):
+        if call.status is None:
+            at = now()
+            emitter.emit(
+                ev.ToolFinished(
+                    state.block, call.turn, call.id, call.name, tool_status, None, None, at, call.started_at
+                )
+            )
+
+
+def run(emitter: Emitter, state: RunState, terminal: ev.Terminal, now: Callable[[], int]) -> None:
+    """End everything a run left open, so that ``terminal`` may come."""
+    stopped = isinstance(terminal, (ev.RunCancelled, ev.RunTimedOut))
+    status: ev.ToolStatus = "cancelled" if stopped else "error"
+    for left in state.open_blocks():
+        block(emitter, left, status, now)
+        code, message = reason(terminal)
+        duration = now() - (left.started_at or now())
+        emitter.emit(ev.BlockFinished(left.block, "failed", None, code, message, duration))
+    emitter.flush()
+
+
+def reason(terminal: ev.Terminal) -> tuple[str, str]:
+    """Stable code and fixed text of an end that is no completion."""
+    if isinstance(terminal, ev.RunFailed):
+        return terminal.code, terminal.message
+    if isinstance(terminal, ev.RunCancelled):
+        return "cancelled", ev.cancel_text(terminal.cause)
+    if isinstance(terminal, ev.RunTimedOut):
+        return "timed_out", ev.TIMEOUT_TEXT
+    return "completed", ""
+
+
+def status_of(terminal: ev.Terminal) -> ev.RunStatus:
+    """The status an end means (contract 1.8)."""
+    if isinstance(terminal, ev.RunCompleted):
+        return "completed"
+    if isinstance(terminal, ev.RunCancelled):
+        return "cancelled"
+    if isinstance(terminal, ev.RunTimedOut):
+        return "timed_out"
+    return "failed"
+
+
+def cause_of(terminal: ev.Terminal) -> str | None:
+    """Why a run ended (contract 1.8); None for a completed one."""
+    if isinstance(terminal, ev.RunCancelled):
+        return terminal.cause
+    if isinstance(terminal, ev.RunTimedOut):
+        return "execution_timeout"
+    if isinstance(terminal, ev.RunFailed):
+        known = terminal.code.startswith("provider_") or terminal.code in ("worker_lost", "budget_exceeded")
+        return terminal.code if known else "block_failed"
+    return None
+
+
+def with_usage(terminal: ev.Terminal, usage: Mapping[str, t.Any]) -> ev.Terminal:
+    """The terminal with the final usage object."""
+    return msgspec.structs.replace(terminal, usage=usage)
+
+
+def run_output(
+    workflow: CompiledWorkflow, outputs: Mapping[str, Mapping[str, t.Any]], last: tuple[str, ...]
+) -> t.Any:
+    """The ``response`` block's body, else the output of the last blocks reached (several: keyed by id)."""
+    for name, compiled in workflow.blocks.items():
+        if compiled.type.type_name == "response" and name in outputs:
+            return outputs[name].get("body")
+    if len(last) == 1:
+        return outputs.get(last[0])
+    return {name: outputs[name] for name in last if name in outputs}

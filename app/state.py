@@ -1,0 +1,259 @@
+"""RunState: the one fold of a run's stream.
+
+Law of this room: it is built from envelopes alone and makes the run record, the terminal's contents,
+the partial text and the standing text; whoever wants to know how a run stands reads it here. A
+broken invariant of the stream raises :class:`InvariantBroken` before anything is changed.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from app import events as ev
+from app.clock import rfc3339
+
+
+class InvariantBroken(AssertionError):
+    """An event that the stream's rules forbid at this point; a fault of ours, never of a client or vendor."""
+
+
+class CallState(msgspec.Struct):
+    """One tool call of a block."""
+
+    id: str
+    name: str
+    turn: int
+    started_at: int
+    status: str | None = None
+    arguments: t.Any = None
+    result: t.Any = None
+    ended_at: int | None = None
+
+    def entry(self) -> dict[str, t.Any]:
+        """The call as ``toolCalls.list`` shows it to those allowed (contract section 2)."""
+        ended = self.ended_at if self.ended_at is not None else self.started_at
+        return {
+            "id": self.id,
+            "name": self.name,
+            "arguments": self.arguments,
+            "result": self.result,
+            "status": self.status,
+            "startTime": rfc3339(self.started_at),
+            "endTime": rfc3339(ended),
+            "duration": ended - self.started_at,
+        }
+
+
+class BlockState(msgspec.Struct):
+    """One block instance. ``live``: text of the open turn; ``turn`` is -1 before the first and between turns."""
+
+    block: str
+    type: str
+    name: str
+    status: str = "running"
+    execution: int = 1
+    started_at: int | None = None
+    ended_at: int | None = None
+    duration_ms: int = 0
+    output: Mapping[str, t.Any] | None = None
+    code: str | None = None
+    message: str | None = None
+    turn: int = -1
+    live: list[str] = msgspec.field(default_factory=list)
+    final_text: str | None = None
+    partial: str = ""
+    settled: str | None = None
+    calls: dict[str, CallState] = msgspec.field(default_factory=dict)
+
+
+class RunState:
+    """See the module. ``open_blocks`` keeps the order in which blocks started."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[str, BlockState] = {}
+        self.started_at: int | None = None
+        self.ended_at: int | None = None
+        self.terminal: ev.Terminal | None = None
+        self.usages: list[ev.UsageReported] = []
+        self._names: dict[str, ev.BlockInfo] = {}
+        self._apply: dict[type, Callable[[int, t.Any], None]] = {
+            ev.RunStarted: self._run_started,
+            ev.BlockStarted: self._block_started,
+            ev.BlockFinished: self._block_finished,
+            ev.TextDelta: self._text,
+            ev.ThinkingDelta: self._thinking,
+            ev.TurnEnded: self._turn_ended,
+            ev.ToolStarted: self._tool_started,
+            ev.ToolFinished: self._tool_finished,
+            ev.AnswerSettled: self._settled,
+            ev.AnswerRetracted: self._retracted,
+            ev.UsageReported: self._usage,
+        }
+
+    def apply(self, envelope: ev.Envelope) -> None:
+        """Fold one envelope in.
+
+        :raises InvariantBroken: the event may not come here.
+        """
+        event = envelope.event
+        if self.terminal is not None:
+            raise InvariantBroken(f"{type(event).__name__} after the terminal event")
+        handler = self._apply.get(type(event))
+        if handler is not None:
+            handler(envelope.ts, event)
+        elif isinstance(event, ev.Terminal):
+            self._ended(envelope.ts, event)
+
+    # -- one method per event ----------------------------------------------------------------
+
+    def _run_started(self, ts: int, event: ev.RunStarted) -> None:
+        if self.started_at is not None:
+            raise InvariantBroken("a second RunStarted")
+        self.started_at = ts
+        self._names = {info.id: info for info in event.blocks}
+
+    def _block_started(self, ts: int, event: ev.BlockStarted) -> None:
+        old = self.blocks.get(event.block)
+        if old is not None and old.status == "running":
+            raise InvariantBroken(f"block {event.block} started twice")
+        self.blocks[event.block] = BlockState(
+            event.block, event.type, event.name, "running", event.execution, ts
+        )
+
+    def _block_finished(self, ts: int, event: ev.BlockFinished) -> None:
+        state = self.blocks.get(event.block)
+        if event.status == "skipped":
+            if state is not None:
+                raise InvariantBroken(f"block {event.block} was skipped after it started")
+            info = self._names.get(event.block)
+            state = BlockState(event.block, info.type if info else "", info.name if info else event.block)
+            self.blocks[event.block] = state
+        elif state is None or state.status != "running":
+            raise InvariantBroken(f"block {event.block} ended without a start")
+        elif state.turn >= 0 or any(c.status is None for c in state.calls.values()):
+            raise InvariantBroken(f"block {event.block} ended with an open turn or call")
+        state.status = event.status
+        state.ended_at = ts
+        state.output = event.output
+        state.code = event.code
+        state.message = event.message
+        state.duration_ms = event.duration_ms
+
+    def _open(self, block: str) -> BlockState:
+        state = self.blocks.get(block)
+        if state is None or state.status != "running":
+            raise InvariantBroken(f"an event of block {block}, which is not running")
+        return state
+
+    def _text(self, ts: int, event: ev.TextDelta) -> None:
+        state = self.blocks.get(event.block)
+        if state is None or state.turn != event.turn:
+            state = self._enter_turn(event.block, event.turn)
+        state.live.append(event.text)
+
+    def _thinking(self, ts: int, event: ev.ThinkingDelta) -> None:
+        state = self.blocks.get(event.block)
+        if state is None or state.turn != event.turn:
+            self._enter_turn(event.block, event.turn)
+
+    def _enter_turn(self, block: str, turn: int) -> BlockState:
+        state = self._open(block)
+        if state.turn >= 0 and state.turn != turn:
+            raise InvariantBroken(f"turn {turn} of {block} began inside turn {state.turn}")
+        state.turn = turn
+        return state
+
+    def _turn_ended(self, ts: int, event: ev.TurnEnded) -> None:
+        state = self._open(event.block)
+        if state.turn >= 0 and state.turn != event.turn:
+            raise InvariantBroken(f"turn {event.turn} of {event.block} ended inside turn {state.turn}")
+        text = "".join(state.live)
+        if event.kind == "final":
+            state.final_text = text
+        elif event.kind == "aborted":
+            state.partial += text
+        state.live = []
+        state.turn = -1
+
+    def _tool_started(self, ts: int, event: ev.ToolStarted) -> None:
+        state = self._enter_turn(event.block, event.turn)
+        if event.id in state.calls:
+            raise InvariantBroken(f"call {event.id} of {event.block} was announced twice")
+        state.calls[event.id] = CallState(event.id, event.name, event.turn, event.at)
+
+    def _tool_finished(self, ts: int, event: ev.ToolFinished) -> None:
+        call = self._open(event.block).calls.get(event.id)
+        if call is None or call.status is not None:
+            raise InvariantBroken(f"call {event.id} of {event.block} ended without an open start")
+        call.status = event.status
+        call.arguments = event.arguments
+        call.result = event.result
+        call.started_at = event.started_at
+        call.ended_at = event.at
+
+    def _settled(self, ts: int, event: ev.AnswerSettled) -> None:
+        state = self.blocks.get(event.block)
+        if state is None or state.settled is not None:
+            raise InvariantBroken(f"the answer of {event.block} was settled twice or without a block")
+        state.settled = event.text
+
+    def _retracted(self, ts: int, event: ev.AnswerRetracted) -> None:
+        state = self.blocks.get(event.block)
+        if state is None:
+            raise InvariantBroken(f"an answer of {event.block}, which never ran, was retracted")
+        state.final_text = None
+        state.partial = ""
+        state.live = []
+
+    def _usage(self, ts: int, event: ev.UsageReported) -> None:
+        self.usages.append(event)
+
+    def _ended(self, ts: int, event: ev.Terminal) -> None:
+        for state in self.blocks.values():
+            if state.status == "running":
+                raise InvariantBroken(f"the run ended while {state.block} was running")
+        self.terminal = event
+        self.ended_at = ts
+
+    # -- what the fold makes -----------------------------------------------------------------
+
+    def open_blocks(self) -> list[BlockState]:
+        """Blocks that started and did not end, in order of start."""
+        return [state for state in self.blocks.values() if state.status == "running"]
+
+    def tool_calls(self) -> dict[str, list[dict[str, t.Any]]]:
+        """``{block: [call]}`` for every agent that ran, calls in order of announcement, with payloads."""
+        return {
+            name: [call.entry() for call in state.calls.values()]
+            for name, state in self.blocks.items()
+            if state.type == "agent" and state.status != "skipped"
+        }
+
+    def outputs(self) -> dict[str, Mapping[str, t.Any]]:
+        """``{block: output}`` of every executed block."""
+        return {
+            name: state.output
+            for name, state in self.blocks.items()
+            if state.status == "executed" and state.output is not None
+        }
+
+    def partial_text(self) -> dict[str, str]:
+        """``{block: text}`` that was shown and never became final; the one place such text is kept."""
+        out = {}
+        for name, state in self.blocks.items():
+            text = state.partial + "".join(state.live)
+            if text:
+                out[name] = text
+        return out
+
+    def standing_text(self) -> dict[str, str]:
+        """``{block: text}`` as a live reader sees it now: the final answer, else the open turn's text."""
+        out = {}
+        for name, state in self.blocks.items():
+            text = state.final_text if state.final_text is not None else state.partial + "".join(state.live)
+            if text:
+                out[name] = text
+        return out
