@@ -1,0 +1,1 @@
+"""Measurements. Law of this room: every figure stands beside references measured in the same run."""

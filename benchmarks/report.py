@@ -1,0 +1,284 @@
+"""Writes the results: what was aimed at, what was reached, and the tables of one run.
+
+Law of this room: a missed target is printed as missed, by how much; nothing is rounded in our favour.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+from benchmarks.harness import BENCH
+
+Samples = list[dict[str, t.Any]]
+
+
+class Row(t.NamedTuple):
+    """One target: what it is, what Studio reached, the limit, and the same figure of others in this run."""
+
+    what: str
+    value: float | None
+    limit: float
+    unit: str
+    others: str
+
+
+def get(sample: dict[str, t.Any], path: str) -> float | None:
+    """A dotted path into a sample, or None."""
+    value: t.Any = sample
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+class Figures:
+    """Medians over the rounds of one run."""
+
+    def __init__(self, samples: Samples, own: dict[str, dict[str, t.Any]]) -> None:
+        self._samples, self.own = samples, own
+
+    def of(self, scenario: str, peer: str, path: str) -> float | None:
+        """Median of ``path`` over the rounds of ``peer`` in ``scenario``."""
+        values = [
+            value
+            for sample in self._samples
+            if sample.get("sc") == scenario and sample.get("peer") == peer and "exc" not in sample
+            if (value := get(sample, path)) is not None
+        ]
+        return statistics.median(values) if values else None
+
+    def per_request(self, peer: str) -> float | None:
+        """CPU ms of one request of 20 tokens, less 20 saturated tokens: what setting a run up costs."""
+        values = [
+            sample["cpu_s"] / max(sample["ok"], 1) * 1e3
+            for sample in self._samples
+            if sample.get("sc") == "d" and sample.get("peer") == peer and "exc" not in sample
+        ]
+        token = self.of("a", peer, "cpu_ms_per_1k")
+        return statistics.median(values) - 20 * token / 1000 if values and token is not None else None
+
+    def measured(self, kind: str, peer: str, path: str) -> float | None:
+        """A figure of our own measurements."""
+        return get(self.own.get(kind, {}).get(peer, {}), path)
+
+
+def show(value: float | None, digits: int = 1) -> str:
+    """A number for a table."""
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def ratio(value: float | None, reference: float | None) -> float | None:
+    """``value / reference`` where both are there."""
+    return value / reference if value is not None and reference else None
+
+
+def targets(f: Figures) -> list[Row]:
+    """The rows of the architecture's table that exist, with the same figures of the references."""
+
+    def beside(scenario: str, path: str, digits: int = 1, peers: str = "nginx ref_raw ref_typed agno") -> str:
+        shown = [(peer, f.of(scenario, peer, path)) for peer in peers.split()]
+        return ", ".join(f"{peer} {show(value, digits)}" for peer, value in shown if value is not None)
+
+    cpu = f.of("b", "studio", "cpu_ms_per_1k")
+    flat, flat_ref = (
+        f.measured("plateau", "studio", "cpu_ms_per_1k"),
+        f.measured("plateau", "ref_raw", "cpu_ms_per_1k"),
+    )
+    over = (f.of("d", "studio", "ttft_ms.p50") or 0) - (f.of("d", "direct", "ttft_ms.p50") or 0)
+    leave = f.measured("leave", "studio", "all_closed_ms")
+    clients = f.measured("leave", "studio", "clients") or 0
+    peers_f = "agno pydantic_ai"
+    return [
+        Row("CPU per 1k tokens, 300 streams × 20/s", cpu, 38, "ms", beside("b", "cpu_ms_per_1k")),
+        Row("the same ÷ `ref_raw`", ratio(cpu, f.of("b", "ref_raw", "cpu_ms_per_1k")), 1.4, "×", ""),
+        Row(
+            "plateau of the same ÷ `ref_raw`",
+            ratio(flat, flat_ref),
+            1.2,
+            "×",
+            f"{show(flat)} against {show(flat_ref)} ms",
+        ),
+        Row(
+            "CPU per 1k tokens, saturated",
+            f.of("a", "studio", "cpu_ms_per_1k"),
+            9,
+            "ms",
+            beside("a", "cpu_ms_per_1k"),
+        ),
+        Row(
+            "added latency p50, 300 streams",
+            f.of("b", "studio", "lat_ms.p50"),
+            0.3,
+            "ms",
+            beside("b", "lat_ms.p50", 2),
+        ),
+        Row(
+            "added latency p99, 300 streams",
+            f.of("b", "studio", "lat_ms.p99"),
+            3,
+            "ms",
+            beside("b", "lat_ms.p99", 2),
+        ),
+        Row("first token over direct, alone", over, 1.2, "ms", beside("d", "ttft_ms.p50", 2)),
+        Row(
+            "agent run with one tool call, alone",
+            f.of("f", "studio", "c1.done_ms.p50"),
+            3,
+            "ms",
+            beside("f", "c1.done_ms.p50", 1, peers_f),
+        ),
+        Row(
+            "set-up CPU per run",
+            f.per_request("studio"),
+            0.9,
+            "ms",
+            f"ref_raw {show(f.per_request('ref_raw'), 2)}, agno {show(f.per_request('agno'), 2)}",
+        ),
+        Row(
+            "memory per open stream of 1,000",
+            f.of("c", "studio", "kb_per_stream"),
+            32,
+            "KB",
+            beside("c", "kb_per_stream", 0),
+        ),
+        Row(
+            "client leaves a silent model: closed after",
+            f.of("e2", "studio", "cancel_ms"),
+            2,
+            "ms",
+            beside("e2", "cancel_ms", 2),
+        ),
+        Row(
+            f"{clients:,.0f} leave at once: all closed within",
+            leave,
+            200,
+            "ms",
+            f"ref_raw {show(f.measured('leave', 'ref_raw', 'all_closed_ms'))}",
+        ),
+        Row("start to first answer", f.measured("start", "studio", "first_answer_s"), 2, "s", ""),
+        Row("memory at rest", f.measured("start", "studio", "rest_mb"), 85, "MB", ""),
+    ]
+
+
+def verdict(row: Row) -> str:
+    """``met``, or by how much it is missed."""
+    if row.value is None:
+        return "not measured"
+    return (
+        "met" if row.value <= row.limit else f"**missed** by {show((row.value / row.limit - 1) * 100, 0)} %"
+    )
+
+
+def multiples(f: Figures) -> list[str]:
+    """How many times Studio's figure each other server needs; over 1 is worse than Studio."""
+    columns = {
+        "CPU saturated": ("a", "cpu_ms_per_1k"),
+        "CPU 50 streams": ("b50", "cpu_ms_per_1k"),
+        "CPU 300 streams": ("b", "cpu_ms_per_1k"),
+        "first token alone": ("d", "ttft_ms.p50"),
+        "run with a tool, alone": ("f", "c1.done_ms.p50"),
+        "KB per open stream": ("c", "kb_per_stream"),
+    }
+    lines = ["| server | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for peer in ("nginx", "ref_raw", "ref_typed", "litellm", "agno", "pydantic_ai"):
+        cells = [ratio(f.of(sc, peer, path), f.of(sc, "studio", path)) for sc, path in columns.values()]
+        if any(cell is not None for cell in cells):
+            lines.append(f"| {peer} | " + " | ".join(show(cell, 2) for cell in cells) + " |")
+    return lines
+
+
+def versions() -> str:
+    """What was measured, and on what."""
+    names = ("flask", "gunicorn", "gevent", "greenlet", "msgspec", "orjson", "sqlalchemy")
+    found = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return (
+        f"Studio {commit.stdout.strip() or 'without git'}, Python {platform.python_version()}, {found}; "
+        f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}"
+    )
+
+
+def bench_tables(raw: Path) -> str:
+    """The bench's own tables of the same samples."""
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "report.py"), str(raw)], capture_output=True, text=True, check=False
+    )
+    return done.stdout if done.returncode == 0 else f"(the bench's report failed: {done.stderr[-300:]})"
+
+
+def own_tables(own: dict[str, dict[str, t.Any]]) -> str:
+    """Our own measurements, one table each."""
+    lines = ["### Plateau: between the last stream's start and the first one's end", ""]
+    lines += ["| server | streams | CPU ms per 1k tokens | tokens counted |", "|---|---|---|---|"]
+    for peer, s in own.get("plateau", {}).items():
+        lines.append(f"| {peer} | {s['streams']} | {show(s['cpu_ms_per_1k'])} | {s['tokens']:,} |")
+    lines += ["", "### Everyone leaves at once, the model silent", ""]
+    lines += [
+        "| server | clients | open upstream before | all closed after ms | still open 20 s later |",
+        "|---|---|---|---|---|",
+    ]
+    for peer, s in own.get("leave", {}).items():
+        took = show(s["all_closed_ms"])
+        lines.append(f"| {peer} | {s['clients']:,} | {s['opened']:,} | {took} | {s['still_open']} |")
+    lines += [
+        "",
+        "### Start",
+        "",
+        "| server | first whole answer after s | PSS at rest MB |",
+        "|---|---|---|",
+    ]
+    for peer, s in own.get("start", {}).items():
+        lines.append(f"| {peer} | {show(s['first_answer_s'], 2)} | {show(s['rest_mb'], 0)} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(path: Path, raw: Path, samples: Samples, own: dict[str, dict[str, t.Any]], note: str) -> None:
+    """The whole page.
+
+    :param raw: the bench's file of samples, for its own tables.
+    :param note: a sentence on how this run differs from a full one; empty for a full one.
+    """
+    figures = Figures(samples, own)
+    rows = [
+        f"| {row.what} | {show(row.value, 2)} {row.unit} | ≤ {row.limit:g} {row.unit} | {verdict(row)} |"
+        f" {row.others} |"
+        for row in targets(figures)
+    ]
+    parts = [
+        "# Results",
+        "",
+        "<!-- written by `make bench`; never edit by hand -->",
+        "",
+        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}. {versions()}.",
+        "One worker. Everything below comes from one run in which all servers took turns: ratios count,",
+        "absolute figures belong to this machine. Studio is measured whole: authentication, rights, run log,",
+        "run record, flow gate.",
+        *([note] if note else []),
+        "",
+        "## Targets",
+        "",
+        "| figure | Studio | target | | beside it |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+        "## Others, as multiples of Studio",
+        "",
+        *multiples(figures),
+        "",
+        "## Own measurements",
+        "",
+        own_tables(own),
+        "## Tables of the bench",
+        "",
+        bench_tables(raw),
+    ]
+    path.write_text("\n".join(parts).rstrip() + "\n")
