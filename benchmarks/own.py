@@ -34,7 +34,7 @@ def plateau(bench: t.Any, name: str, streams: int, tokens: int = 200, delay_us: 
 
 
 def leave_at_once(bench: t.Any, name: str, clients: int, patience_s: float = 20.0) -> Sample:
-    """All ``clients`` vanish in one instant, the model silent: when is the last upstream connection closed?"""
+    """All ``clients`` vanish in one instant, the model silent: when is the last upstream call closed?"""
     bench.quiet(20)
     bench.ctl(n=50, delay_us=120_000_000, reasoning=0, tool=0, reset=1)
     client = bench.load(

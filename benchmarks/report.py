@@ -35,7 +35,7 @@ def get(sample: dict[str, t.Any], path: str) -> float | None:
     value: t.Any = sample
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    return value
+    return t.cast("float | None", value)
 
 
 class Figures:
