@@ -1,0 +1,129 @@
+"""Our gunicorn worker: the gevent worker, with runs that outlive requests and an orderly end.
+
+Law of this room: a worker that is told to stop refuses new runs, gives every stream its terminal frame, lets
+the store finish, and only then leaves; bounded by gunicorn's ``graceful_timeout`` and beating all the while,
+so the master neither kills it early nor waits for ever.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import typing as t
+from collections.abc import Callable, Iterable
+
+from gevent import get_hub
+from gevent.event import Event
+from gunicorn.workers.base_async import ALREADY_HANDLED
+from gunicorn.workers.ggevent import GeventWorker
+
+from app.engine.scope import spawn_service
+from app.web.direct import WORKER_KEY
+
+#: Collections are rare once the worker is up: what booting made is frozen, and a token makes no cycles.
+GC_THRESHOLDS = (50_000, 20, 50)
+#: Seconds kept back from the graceful timeout, so that the worker leaves by itself.
+_MARGIN_S = 1.0
+
+_Wsgi = Callable[[dict[str, t.Any], Callable[..., t.Any]], Iterable[bytes]]
+
+
+class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
+    """See the module. Set ``worker_class = "app.web.worker.StudioWorker"``.
+
+    The WSGI application may have ``warm_up()``, called once before the worker is ready, and
+    ``drain(seconds)``, which ends all runs and returns when their streams are with their clients.
+    """
+
+    #: What an application returns after it took the socket.
+    handled = ALREADY_HANDLED
+
+    wsgi: t.Any
+
+    def __init__(self, *args: t.Any, **kwargs: t.Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._told: Event | None = None
+        self._drained: Event | None = None
+
+    def init_process(self) -> None:
+        """Boot in the child process; does not return before the worker is to leave."""
+        raise_descriptor_limit()
+        super().init_process()
+
+    def load_wsgi(self) -> None:
+        """Load the application, warm it up, and freeze what that made."""
+        super().load_wsgi()
+        app = self.wsgi
+        warm_up = getattr(app, "warm_up", None)
+        if warm_up is not None:
+            warm_up()
+        self._told, self._drained = Event(), Event()
+        spawn_service(self._drain_when_told, getattr(app, "drain", None))
+        self.wsgi = self._marked(app)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+
+    def _marked(self, app: _Wsgi) -> _Wsgi:
+        def call(environ: dict[str, t.Any], start_response: Callable[..., t.Any]) -> Iterable[bytes]:
+            environ[WORKER_KEY] = self
+            return app(environ, start_response)
+
+        return call
+
+    def is_already_handled(self, respiter: t.Any) -> bool:
+        """A socket that was taken is not read for a next request."""
+        if super().is_already_handled(respiter):
+            raise StopIteration
+        return False
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve, then stay until every run and stream has ended."""
+        super().run()
+        while self._drained is not None and not self._drained.wait(1.0):
+            super().notify()
+
+    def notify(self) -> None:
+        """Beat. When the master has died, end as if it had said so."""
+        self.tmp.notify()
+        if self.alive and self.ppid != os.getppid():
+            self.log.info("The master is gone, shutting down: %s", self)
+            self._stop()
+
+    def handle_exit(self, sig: int, frame: t.Any) -> None:
+        """SIGTERM."""
+        self._stop()
+
+    def handle_quit(self, sig: int, frame: t.Any) -> None:
+        """SIGQUIT and SIGINT: the same; runs are stopped at once either way."""
+        if self.alive:
+            self.cfg.worker_int(self)
+        self._stop()
+
+    def _stop(self) -> None:
+        """May be called from a signal handler, between any two instructions."""
+        self.alive = False
+        if self._told is not None:
+            get_hub().loop.run_callback_threadsafe(self._told.set)
+
+    def _drain_when_told(self, drain: Callable[[float], None] | None) -> None:
+        assert self._told is not None
+        assert self._drained is not None
+        self._told.wait()
+        try:
+            if drain is not None:
+                drain(max(0.0, self.cfg.graceful_timeout - _MARGIN_S))
+        except Exception:
+            self.log.exception("draining failed")
+        finally:
+            self._drained.set()
+
+
+def raise_descriptor_limit() -> None:
+    """As many descriptors as the system lets us have: a stream takes two (client and upstream)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
