@@ -1,0 +1,27 @@
+"""The HTTP surface: one blueprint per concern, one credential table, one error shape.
+
+Law of this room: every check that can be a 4xx is done before the first byte. Views translate between
+HTTP and the engine; they hold no rule of a run.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+if t.TYPE_CHECKING:
+    from flask import Flask
+
+    from app.engine.services import Services
+
+
+def install(app: Flask, services: Services) -> None:
+    """Put every route, check and handler on ``app``."""
+    from app.web import auth, errors, execute, http, meta, runs
+
+    app.url_map.merge_slashes = False  # a doubled slash is a wrong path, not a redirect
+    errors.install(app)
+    http.install(app)
+    auth.install(app, services.store)
+    execute.install(app, services)
+    for blueprint in (runs.blueprint, meta.blueprint):
+        app.register_blueprint(blueprint)

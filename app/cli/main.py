@@ -1,0 +1,81 @@
+"""The command group and how commands end.
+
+Law of this room: a command raises; only :func:`main` turns what it raised into words and a status.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import typing as t
+
+import click
+
+from app import __version__
+from app.cli import inspect, keys, run, serve, workflows
+from app.config import ConfigError
+from app.errors import ApiError, StudioError
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="studio", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Studio: agent workflows over HTTP, streamed token by token.
+
+    Workflows, keys and runs are kept under STUDIO_DATA_DIR (default: instance/).
+    """
+
+
+for command in (
+    serve.serve,
+    serve.migrate,
+    workflows.workflow,
+    keys.key,
+    run.run,
+    inspect.plugins,
+    inspect.capabilities,
+):
+    cli.add_command(command)
+
+
+def main(args: t.Sequence[str] | None = None) -> int:
+    """Run one command line.
+
+    :param args: default: those of the process.
+    :returns: 0 done, 1 failed, 2 bad input, 130 interrupted.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        result = cli.main(
+            args=None if args is None else list(args), prog_name="studio", standalone_mode=False
+        )
+        return result if isinstance(result, int) else 0
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        return BAD_INPUT
+    except StudioError as error:
+        return _tell(error)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not complain when it flushes.
+        sys.stdout = None  # type: ignore[assignment]
+        return FAILED
+
+
+def _tell(error: StudioError) -> int:
+    """Every problem on a line of its own, as path and cure; else the one message."""
+    details = error.details if isinstance(error, ApiError) else ()
+    for problem in details:
+        click.echo(f"{problem.path}: {problem.message}" if problem.path else problem.message, err=True)
+    if not details:
+        click.echo(error.message, err=True)
+    refused = isinstance(error, ApiError) and error.status < 500 and error.status != 429
+    return BAD_INPUT if refused else FAILED

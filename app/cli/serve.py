@@ -1,0 +1,134 @@
+"""``studio serve`` and ``studio migrate``.
+
+Law of this room: everything that can be wrong is found before gunicorn starts; the process then
+becomes gunicorn, so that signals and exit status are gunicorn's own. A key is printed once, at the
+moment it is made.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import typing as t
+
+import click
+
+from app import ROOT, check_rooms, config
+from app.cli.context import load_plugins, settings
+from app.errors import StudioError
+from app.web.negotiation import HEADER_LINE
+
+if t.TYPE_CHECKING:
+    from app.config import Settings
+    from app.store import Store
+
+#: The examples a first start imports, by their fixed ids; files of ``examples/``.
+EXAMPLES = ("hello-local", "tour")
+
+
+@click.command()
+def serve() -> None:
+    """Start the server; a first start makes an owner key and imports two examples."""
+    _report_unknown_names()
+    check_rooms()
+    chosen = settings()
+    port = _free_port(chosen.host, chosen.port)
+    key = _prepare(chosen)
+    _greet(chosen, port, key)
+    sys.stdout.flush()
+    os.environ["PORT"] = str(port)
+    arguments = ["-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"), "wsgi:application"]
+    os.execv(sys.executable, [sys.executable, *arguments])
+
+
+@click.command()
+def migrate() -> None:
+    """Bring the database to the revision this version needs."""
+    from app.store import Store
+
+    _report_unknown_names()
+    store = Store(settings())
+    store.migrate()
+    click.echo("The database is ready.", err=True)
+
+
+def _report_unknown_names() -> None:
+    for name, near in config.unknown_names(os.environ):
+        hint = f"; did you mean {near}?" if near else ""
+        click.echo(f"warning: {name} is no setting of Studio{hint}", err=True)
+
+
+def _free_port(host: str, port: int) -> int:
+    """``port``, or a free one for 0.
+
+    :raises StudioError: somebody listens there already.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            cure = "Choose another with PORT (and STUDIO_HOST)."
+            message = f"Cannot listen on {host}:{port}: {error.strerror}. {cure}"
+            raise StudioError("address_unusable", message) from None
+        return int(probe.getsockname()[1])
+
+
+def _prepare(chosen: Settings) -> str | None:
+    """Migrate; on a first start make the owner key and import the examples.
+
+    :returns: the owner key, when it was just made.
+    """
+    from app.store import Store
+
+    store = Store(chosen)
+    store.migrate()
+    store.open()
+    try:
+        _import_examples(store)
+        if store.keys.list():
+            return None
+        _, plaintext = store.keys.create("owner", frozenset({"admin"}))
+        return str(plaintext)
+    finally:
+        store.close()
+
+
+def _import_examples(store: Store) -> None:
+    """Import and deploy the examples that are not there."""
+    from app.cli.context import read_document
+    from app.web.catalog import compiled
+
+    missing = [name for name in EXAMPLES if store.workflows.get(name) is None]
+    if not missing:
+        return
+    plugins = load_plugins()
+    for name in missing:
+        document = read_document(str(ROOT / "examples" / f"{name}.yaml"))
+        compiled(document, plugins)
+        store.workflows.save(document, document["name"], name)
+        store.workflows.deploy(name)
+
+
+def _greet(chosen: Settings, port: int, key: str | None) -> None:
+    host = "127.0.0.1" if chosen.host in ("0.0.0.0", "::", "") else chosen.host
+    if ":" in host:
+        host = f"[{host}]"
+    base = f"http://{host}:{port}"
+    click.echo(f"Studio on {base}, data in {chosen.data_dir}")
+    if key is not None:
+        click.echo("\nYour owner key, shown only now (it may do everything):\n")
+        click.echo(f"  {key}\n")
+    click.echo("\nWatch a model answer:\n" if key is None else "Watch a model answer:\n")
+    click.echo(f"  {curl_line(base, 'hello-local', key or '$STUDIO_API_KEY')}\n")
+
+
+def curl_line(base: str, workflow_id: str, key: str) -> str:
+    """One line that can be pasted into a shell and streams an answer."""
+    return (
+        f'curl -N {base}/api/workflows/{workflow_id}/execute -H "X-API-Key: {key}" '
+        f'-H "Content-Type: application/json" -H "{HEADER_LINE}" '
+        """-d '{"stream": true, "input": "Tell me about the sea."}'"""
+    )

@@ -1,0 +1,117 @@
+"""``studio workflow import | list | show | validate | export``.
+
+Law of this room: a document is stored only when it would run; what is wrong is listed whole. These
+commands write the store under STUDIO_DATA_DIR, whether or not a server is running on it.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+import click
+
+from app.cli.context import load_plugins, open_store, read_document, table
+from app.clock import rfc3339
+from app.errors import Problem, ValidationFailed
+
+if t.TYPE_CHECKING:
+    from app.store import Store
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@click.group()
+def workflow() -> None:
+    """Import, check and look at workflows."""
+
+
+@workflow.command(name="import")
+@click.argument("file")
+@click.option("--deploy", is_flag=True, help="Make it the live version at once.")
+@click.option("--id", "workflow_id", help="Store it under this id, replacing the draft that is there.")
+def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
+    """Store the workflow in FILE (JSON or YAML, - for standard input) and print its id.
+
+    Without --id every import makes a new workflow; with it the stored draft is replaced and versions
+    that were deployed stay as they are.
+    """
+    if workflow_id is not None and not _ID.fullmatch(workflow_id):
+        raise click.BadParameter("1 to 64 letters, digits, - and _", param_hint="--id")
+    document = _checked(file)
+    with open_store() as store:
+        saved = store.workflows.save(document, document["name"], workflow_id)
+        if deploy:
+            store.workflows.deploy(saved)
+    click.echo(saved)
+
+
+@workflow.command()
+@click.argument("file")
+def validate(file: str) -> None:
+    """Check the workflow in FILE against what this installation offers; list every problem."""
+    _checked(file)
+    click.echo("valid", err=True)
+
+
+@workflow.command(name="list")
+def list_() -> None:
+    """List workflows: id, name, live version, last change."""
+    with open_store() as store:
+        rows = [(w.id, w.name, w.live_version, rfc3339(w.updated_at)) for w in store.workflows.list()]
+    table(rows, ("ID", "NAME", "LIVE", "CHANGED"))
+
+
+@workflow.command()
+@click.argument("workflow_id")
+def show(workflow_id: str) -> None:
+    """Say what a workflow is made of."""
+    with open_store() as store:
+        row = _stored(store, workflow_id)
+    click.echo(f"id       {row.id}")
+    click.echo(f"name     {row.name}")
+    click.echo(f"live     {'none' if row.live_version is None else f'version {row.live_version}'}")
+    click.echo(f"created  {rfc3339(row.created_at)}")
+    click.echo(f"changed  {rfc3339(row.updated_at)}")
+    for block in row.document["blocks"]:
+        model = (block.get("config") or {}).get("model")
+        click.echo(f"block    {block['id']}: {block['type']}" + (f", {model}" if model else ""))
+    for edge in row.document.get("edges") or ():
+        handle = f" ({edge['source_handle']})" if edge.get("source_handle") else ""
+        click.echo(f"edge     {edge['source']}{handle} -> {edge['target']}")
+
+
+@workflow.command()
+@click.argument("workflow_id")
+@click.option("--version", type=click.IntRange(min=1), help="A deployed version; default: the draft.")
+def export(workflow_id: str, version: int | None) -> None:
+    """Print a workflow as YAML that import takes back."""
+    from app.workflows import document
+
+    with open_store() as store:
+        stored = _stored(store, workflow_id).document
+        if version is not None:
+            deployed = store.workflows.version(workflow_id, version)
+            if deployed is None:
+                raise click.UsageError(f"'{workflow_id}' has no version {version}.")
+            stored = deployed.document
+    click.echo(document.export(stored), nl=False)
+
+
+def _checked(file: str) -> dict[str, t.Any]:
+    """The document in ``file``, sure to compile; warnings go to standard error."""
+    from app.web.catalog import compiled
+
+    document = read_document(file)
+    for warning in compiled(document, load_plugins()).warnings:
+        click.echo(f"warning: {warning.path}: {warning.message}", err=True)
+    return document
+
+
+def _stored(store: Store, workflow_id: str) -> t.Any:
+    row = store.workflows.get(workflow_id)
+    if row is None:
+        raise ValidationFailed(
+            [Problem("", f"There is no workflow '{workflow_id}'. See: studio workflow list")]
+        )
+    return row

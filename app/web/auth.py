@@ -1,0 +1,147 @@
+"""Who may call what: one table for every route, and the check that follows it.
+
+Law of this room: a route that is not in :data:`CREDENTIALS` answers nobody. The access tests are
+generated from the same table. A key's plain text is never kept, logged or compared; its digest is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from dataclasses import dataclass
+
+from flask import Flask, Response, g, request
+
+from app.web.errors import forbidden, unauthorized
+from app.web.http import preflight
+
+if t.TYPE_CHECKING:
+    from app.store import Store
+    from app.store.keys import KeyRow
+
+_MAX_KEY = 200
+_MAX_CACHED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What one route asks of its caller.
+
+    :ivar kind: ``open`` (anyone; a key is not looked at), ``key`` (a live key), ``public`` (a live key, or
+        no key where the workflow is public).
+    :ivar scope: what the key must be allowed; ``admin`` holds every scope.
+    :ivar own: what a key reaches of runs. ``all``: every one. ``also``: without ``scope`` those it
+        started. ``only``: just those it started, unless it is ``admin``.
+    """
+
+    method: str
+    rule: str
+    kind: t.Literal["open", "key", "public"]
+    scope: str = ""
+    own: t.Literal["all", "also", "only"] = "all"
+
+
+#: Every route of the program.
+CREDENTIALS: tuple[Credential, ...] = (
+    Credential("POST", "/api/workflows/<workflow_id>/execute", "public", "run"),
+    Credential("GET", "/api/runs/<run_id>", "key", "read", own="also"),
+    Credential("POST", "/api/runs/<run_id>/cancel", "key", "run", own="only"),
+    Credential("GET", "/api/plugins", "key", "read"),
+    Credential("GET", "/api/health", "open"),
+    Credential("GET", "/api/capabilities", "open"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: a key, or nobody in particular (``key_id`` None)."""
+
+    key_id: str | None
+    scopes: frozenset[str]
+
+    def may(self, scope: str) -> bool:
+        """Whether ``scope`` is among the caller's; ``admin`` includes all."""
+        return scope in self.scopes or "admin" in self.scopes
+
+    def owns(self, key_id: str | None) -> bool:
+        """Whether the run started with ``key_id`` is the caller's own."""
+        return self.key_id is not None and self.key_id == key_id
+
+
+ANONYMOUS = Caller(None, frozenset())
+
+
+class KeyCache:
+    """Live keys by the digest of their text, dropped whenever the store changed.
+
+    Only keys that exist are kept: guesses cost their guesser a query and us no memory.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._generation = -1
+        self._callers: dict[bytes, Caller] = {}
+
+    def find(self, plaintext: str) -> Caller | None:
+        """The caller behind a key; None for an unknown or revoked one."""
+        generation = self._store.generation()
+        if generation != self._generation:
+            self._callers.clear()
+            self._generation = generation
+        digest = hashlib.sha256(plaintext.encode("utf-8", "surrogateescape")).digest()
+        caller = self._callers.get(digest)
+        if caller is None:
+            row: KeyRow | None = self._store.keys.find(plaintext)
+            if row is None or row.revoked_at is not None:
+                return None
+            caller = Caller(row.id, row.scopes)
+            if len(self._callers) >= _MAX_CACHED:
+                self._callers.clear()
+            self._callers[digest] = caller
+        return caller
+
+
+def caller() -> Caller:
+    """Who this request is from."""
+    return t.cast(Caller, g.caller)
+
+
+def credential() -> Credential:
+    """The table's row for this request."""
+    return t.cast(Credential, g.credential)
+
+
+def install(app: Flask, store: Store) -> None:
+    """Put the table's check before every view of ``app``."""
+    keys = KeyCache(store)
+    table = {(row.rule, row.method): row for row in CREDENTIALS}
+
+    def check() -> Response | None:
+        if request.method == "OPTIONS" and request.environ["PATH_INFO"].startswith("/api/"):
+            return preflight()
+        rule = request.url_rule
+        if rule is None:  # 404 and 405 are raised by the dispatch that follows
+            return None
+        method = "GET" if request.method == "HEAD" else request.method
+        row = table[rule.rule, method]
+        g.credential = row
+        g.caller = ANONYMOUS if row.kind == "open" else _authenticate(keys, row)
+        return None
+
+    app.before_request(check)
+
+
+def _authenticate(keys: KeyCache, row: Credential) -> Caller:
+    sent: str | None = request.environ.get("HTTP_X_API_KEY")
+    if sent is None:
+        if row.kind == "public":
+            return ANONYMOUS  # the view lets it in where the workflow is public
+        raise unauthorized("Send your key in the header X-API-Key.")
+    found = keys.find(sent) if 0 < len(sent) <= _MAX_KEY else None
+    if found is None:
+        raise unauthorized(
+            "The key in X-API-Key is unknown or revoked. Create one: studio key create --name N"
+        )
+    if not found.may(row.scope) and not (row.own == "also" and found.may("run")):
+        raise forbidden(row.scope)
+    return found

@@ -1,0 +1,136 @@
+"""``POST /api/workflows/{id}/execute``: run a workflow, wait for its answer or stream it.
+
+Law of this room: checks come in one order (credential, body, workflow, selectors, protocol, provider,
+admission), all before the first byte; after it, failures are events. A run never lives in the
+request's greenlet: the request only reads it.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from flask import Blueprint, Flask, Response, request
+
+from app.engine.registry import Run, RunRequest
+from app.errors import Problem, ValidationFailed
+from app.schemas.requests import ExecuteBody, load_execute
+from app.streams.agent_events import AgentEvents, AgentEventsOptions
+from app.streams.rights import Rights
+from app.web import streaming
+from app.web.answer import Waiter
+from app.web.auth import Caller, caller
+from app.web.catalog import Catalog, Runnable, check_configured
+from app.web.errors import unauthorized
+from app.web.http import client_address, read_object
+from app.web.negotiation import SETTLED, Negotiation, check_flags, negotiate
+from app.web.watch import watch_request
+from app.workflows import selectors
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+
+
+class Executor:
+    """The view, with what it needs at hand."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._catalog = Catalog(services)
+
+    def __call__(self, workflow_id: str) -> Response:
+        """Check, start, and answer in the mode the body asks for."""
+        who = caller()
+        anonymous = who.key_id is None
+        if anonymous:
+            self._require_public(workflow_id, None)
+        data = read_object()
+        if "HTTP_IDEMPOTENCY_KEY" in request.environ:
+            problem = Problem(
+                "Idempotency-Key", "repeated requests are not recognised yet; leave the header out"
+            )
+            raise ValidationFailed([problem], code="not_supported")
+        body = load_execute(data)
+        if anonymous and body.version is not None:
+            self._require_public(workflow_id, body.version)
+        found = self._catalog.find(workflow_id, body.version)
+        wanted = body.selected_outputs
+        selections = None if wanted is None else selectors.resolve(list(wanted), found.workflow)
+        agreed = negotiate(request.environ) if body.stream else SETTLED
+        flags = (("includeThinking", body.include_thinking), ("includeToolCalls", body.include_tool_calls))
+        check_flags(flags, body.stream, agreed.negotiated)
+        check_configured(found.models, self._services.plugins, public=anonymous)
+        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        self._services.runs.admit(who.key_id, address)
+        run_request = self._run_request(found, body, who)
+        rights = Rights(body.include_thinking, body.include_tool_calls, payloads=not anonymous)
+        if body.stream:
+            return self._stream(run_request, agreed, selections, rights, address)
+        return self._wait(run_request, selections, rights, address)
+
+    def _require_public(self, workflow_id: str, version: int | None) -> None:
+        # Unknown, undeployed and private look the same to a caller without a key.
+        if not self._catalog.is_public(workflow_id, version):
+            raise unauthorized("Send your key in the header X-API-Key; this workflow is not public.")
+
+    def _run_request(self, found: Runnable, body: ExecuteBody, who: Caller) -> RunRequest:
+        settings = found.workflow.settings
+        limit = settings.timeout_s
+        return RunRequest(
+            run_id=self._services.clock.new_id("run"),
+            workflow_id=found.workflow_id,
+            version=found.version,
+            workflow=found.workflow,
+            input=body.input,
+            timeout_s=limit if body.timeout_seconds is None else min(limit, body.timeout_seconds),
+            key_id=who.key_id,
+            conversation_id=body.conversation_id,
+            on_disconnect=settings.on_disconnect,
+            disconnect_grace_s=settings.disconnect_grace_s,
+            show_thinking=body.include_thinking,
+        )
+
+    def _stream(
+        self,
+        run_request: RunRequest,
+        agreed: Negotiation,
+        selections: tuple[selectors.Selection, ...] | None,
+        rights: Rights,
+        address: str,
+    ) -> Response:
+        options = AgentEventsOptions(
+            run_id=run_request.run_id,
+            negotiated=agreed.negotiated,
+            separator=agreed.separator,
+            rights=rights,
+            selections=selections,
+            answer_blocks=run_request.workflow.answer_agents(),
+        )
+
+        def start(subscriber: t.Any) -> Run:
+            return self._services.runs.start(run_request, (subscriber,), address=address)
+
+        return streaming.respond(AgentEvents(options), start, dict(agreed.echo), run_request.run_id)
+
+    def _wait(
+        self,
+        run_request: RunRequest,
+        selections: tuple[selectors.Selection, ...] | None,
+        rights: Rights,
+        address: str,
+    ) -> Response:
+        waiter = Waiter(run_request.run_id, selections, rights)
+        run = self._services.runs.start(run_request, (waiter,), address=address)
+        with watch_request(request.environ, lambda: run.reader_gone(waiter)):
+            run.done.wait()
+        response = Response(waiter.body(), content_type="application/json")
+        response.headers["X-Run-Id"] = run.id
+        return response
+
+
+def install(app: Flask, services: Services) -> None:
+    """Put the route on ``app``."""
+    blueprint = Blueprint("execute", __name__)
+    blueprint.add_url_rule(
+        "/api/workflows/<workflow_id>/execute", "execute", Executor(services), methods=["POST"]
+    )
+    app.register_blueprint(blueprint)

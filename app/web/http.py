@@ -1,0 +1,134 @@
+"""What every view shares: reading a JSON body, writing a JSON answer, the request's id and address.
+
+Law of this room: a body is read once, bounded, before anything else is done with it; an answer is
+encoded by ``app.encoding`` only.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from flask import Flask, Response, current_app, g, request
+
+from app import encoding
+from app.errors import ApiError, Problem, ValidationFailed
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+
+#: Most bytes of a request body (contract section 11).
+MAX_BODY = 10 * 1024 * 1024
+
+#: The request headers of ours that a browser may send from anywhere, and the response headers it may read.
+ALLOWED_HEADERS = (
+    "Content-Type, X-API-Key, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, X-Request-Id, "
+    "Idempotency-Key, Last-Event-ID"
+)
+EXPOSED_HEADERS = (
+    "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, WWW-Authenticate"
+)
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def services() -> Services:
+    """The services of the running application."""
+    return t.cast("Services", current_app.extensions["studio"])
+
+
+def request_id() -> str:
+    """The id of this request: the caller's ``X-Request-Id`` when it is a plain one, else a fresh one."""
+    known: str | None = g.get("request_id")
+    if known is None:
+        sent = request.environ.get("HTTP_X_REQUEST_ID", "")
+        known = sent if _REQUEST_ID.fullmatch(sent) else services().clock.new_id("req")
+        g.request_id = known
+    return known
+
+
+def json_response(value: t.Any, status: int = 200) -> Response:
+    """``value`` as a JSON answer; member order is kept."""
+    return Response(encoding.dumps(value), status, content_type="application/json")
+
+
+def read_object() -> dict[str, t.Any]:
+    """The request's JSON object; an empty body is an empty object.
+
+    :raises ApiError: 413 over 10 MiB, 415 another content type, 400 ``invalid_json`` what is no JSON
+        object in UTF-8. A body without ``Content-Length`` (chunked) is bounded the same.
+    """
+    # werkzeug bounds both kinds of body by MAX_CONTENT_LENGTH and raises the 413 itself.
+    data = request.get_data(cache=False)
+    g.body_read = True
+    if not data:
+        return {}
+    _check_type(request.environ.get("CONTENT_TYPE", ""))
+    try:
+        value = encoding.loads(data)
+    except ValueError as error:
+        raise ApiError(400, "invalid_json", f"The body is not JSON in UTF-8: {error}. Correct it.") from None
+    if not isinstance(value, dict):
+        cure = 'send a JSON object, such as {"input": "Hello"}'
+        raise ValidationFailed([Problem("", f"the body is a JSON {_kind(value)}; {cure}")])
+    return value
+
+
+def _kind(value: t.Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return "array" if isinstance(value, list) else "string" if isinstance(value, str) else "number"
+
+
+def _check_type(header: str) -> None:
+    kind, _, parameters = header.partition(";")
+    kind = kind.strip().lower()
+    charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
+    json_like = kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+    if json_like and (charset is None or charset[1].lower() in ("utf-8", "utf8", "us-ascii")):
+        return
+    sent = f"'{header[:100]}'" if header else "no Content-Type"
+    raise ApiError(
+        415,
+        "unsupported_media_type",
+        f"The body came with {sent}. Send JSON in UTF-8 with the header Content-Type: application/json",
+    )
+
+
+def client_address(environ: t.Mapping[str, t.Any], hops: int) -> str:
+    """The address limits are counted by.
+
+    :param hops: how many proxies of ours stand in front (``STUDIO_TRUSTED_PROXIES``). Only that many
+        entries of ``X-Forwarded-For``, from the right, are believed; the rest is what a client made up.
+    """
+    if hops > 0:
+        entries = [e.strip() for e in environ.get("HTTP_X_FORWARDED_FOR", "").split(",") if e.strip()]
+        if entries:
+            return str(entries[-min(hops, len(entries))])
+    return str(environ.get("REMOTE_ADDR", ""))
+
+
+def install(app: Flask) -> None:
+    """Bound bodies, answer preflights, put the shared headers on every answer of ``app``."""
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.after_request(_shared_headers)
+
+
+def preflight() -> Response:
+    """The answer to a browser that asks before it sends: same for every API route, tells nothing else."""
+    response = Response(status=204)
+    headers = response.headers
+    headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
+    headers["Access-Control-Allow-Headers"] = ALLOWED_HEADERS
+    headers["Access-Control-Max-Age"] = "600"
+    return response
+
+
+def _shared_headers(response: Response) -> Response:
+    headers = response.headers
+    headers["X-Request-Id"] = request_id()
+    if request.environ["PATH_INFO"].startswith("/api/"):
+        # No cookie is a credential on these routes, so any origin may call them with its key.
+        headers["Access-Control-Allow-Origin"] = "*"
+        headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
+    return response

@@ -1,0 +1,76 @@
+"""What the server is: health, capabilities, plugins.
+
+Law of this room: nothing here touches a provider or the store; the answers are facts the process has.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from flask import Blueprint, Response, request
+
+from app import __version__
+from app.errors import Problem, ValidationFailed
+from app.web.http import json_response, services
+from plugins import capabilities as table
+
+blueprint = Blueprint("meta", __name__)
+
+
+@blueprint.get("/api/health")
+def health() -> Response:
+    """Whether the process takes new runs; 200 as long as it answers at all."""
+    draining = services().runs.draining
+    status = "draining" if draining else "ok"
+    return json_response({"status": status, "version": __version__, "draining": draining})
+
+
+@blueprint.get("/api/capabilities")
+def capabilities() -> Response:
+    """One row per model; ``?family=`` and ``?model=`` narrow them.
+
+    Members a family does not state are left out. Which families are configured here is not told: this
+    route is open.
+    """
+    wanted = request.args.to_dict(flat=False)
+    known = ("family", "model")
+    problems = [
+        Problem(
+            name,
+            f"unknown parameter; there are {' and '.join(known)}" if name not in known else "give it once",
+        )
+        for name, values in wanted.items()
+        if name not in known or len(values) > 1
+    ]
+    family = request.args.get("family")
+    plugins = services().plugins
+    if family is not None and family not in plugins.families:
+        problems.append(
+            Problem("family", f"no family '{family[:100]}'; there are {', '.join(plugins.families)}")
+        )
+    if problems:
+        raise ValidationFailed(problems)
+    rows = table.rows(plugins, family, request.args.get("model"), environ=None)
+    return json_response({"items": [_stated(row) for row in rows]})
+
+
+@blueprint.get("/api/plugins")
+def plugins() -> Response:
+    """Every plugin with what it contributes, and what went wrong with it."""
+    items = [
+        _stated(
+            {
+                "name": row.name,
+                "version": row.version,
+                "contributes": {hook: list(ids) for hook, ids in row.contributes.items()},
+                "error": row.error,
+                "loadMs": round(row.seconds * 1000),
+            }
+        )
+        for row in services().plugins.manager.report()
+    ]
+    return json_response({"items": items})
+
+
+def _stated(row: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {name: value for name, value in row.items() if value is not None}

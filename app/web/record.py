@@ -1,0 +1,81 @@
+"""A run's record as the API shows it. Pure: a row in, a body out.
+
+Law of this room: time segments never hold thinking or tool payloads, for anyone (contract 3.5).
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from app.clock import rfc3339
+from app.streams.rights import Rights, strip_output
+
+#: Whoever may read a run has a key, so tool arguments and results stay; segments are stripped all the same.
+_RIGHTS = Rights(thinking=False, tools=True, payloads=True)
+
+
+def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
+    """The body of ``GET /api/runs/{id}``.
+
+    :param row: a row of ``store.runs.get`` (or ``Run.record``): snake_case, instants in epoch ms.
+    :param details: also show the vendor's own (masked) words on an error.
+    """
+    body: dict[str, t.Any] = {
+        "runId": row["id"],
+        "workflowId": row["workflow_id"],
+        "version": row["version"],
+        "conversationId": row["conversation_id"],
+        "status": row["status"],
+        "cause": row["cause"],
+        "createdAt": _instant(row["created_at"]),
+        "startedAt": _instant(row["started_at"]),
+        "endedAt": _instant(row["ended_at"]),
+        "queuedMs": row["queued_ms"],
+        "activeMs": row["active_ms"],
+        "humanWaitMs": row["human_wait_ms"],
+        "error": _error(row["error"], details),
+        "usage": row["usage"],
+    }
+    body = {name: value for name, value in body.items() if value is not None}
+    body["input"] = row["input"]
+    if row["status"] == "completed":
+        body["output"] = strip_output(row["output"], _RIGHTS)
+    body["partialText"] = row["partial_text"] or {}
+    body["toolCalls"] = _tool_calls(row["tool_calls"] or {})
+    body["blocks"] = [_block(block, details) for block in row["blocks"]]
+    return body
+
+
+def _block(row: Mapping[str, t.Any], details: bool) -> dict[str, t.Any]:
+    body: dict[str, t.Any] = {
+        "blockId": row["block"],
+        "type": row["type"],
+        "name": row["name"],
+        "execution": row["execution"],
+        "status": row["status"],
+        "startedAt": _instant(row["started_at"]),
+        "endedAt": _instant(row["ended_at"]),
+        "durationMs": row["duration_ms"],
+        "output": None if row["output"] is None else strip_output(row["output"], _RIGHTS),
+        "error": _error(row["error"], details),
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _tool_calls(calls: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {block: {"list": list(entries), "count": len(entries)} for block, entries in calls.items()}
+
+
+def _error(error: Mapping[str, t.Any] | None, details: bool) -> dict[str, t.Any] | None:
+    if not error:
+        return None
+    return {
+        name: value
+        for name, value in error.items()
+        if value not in (None, "") and (details or name != "detail")
+    }
+
+
+def _instant(ms: int | None) -> str | None:
+    return None if ms is None else rfc3339(ms)

@@ -1,0 +1,69 @@
+"""``GET /api/runs/{id}`` and ``POST /api/runs/{id}/cancel``.
+
+Law of this room: what does not exist and what is not the caller's give the same answer. A run that is
+carried by this process is asked itself; any other is read from the store.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from flask import Blueprint, Response
+
+from app.errors import ApiError, Problem, ValidationFailed
+from app.web.auth import Caller, caller, credential
+from app.web.errors import not_found
+from app.web.http import json_response, read_object, services
+from app.web.record import run_body
+
+if t.TYPE_CHECKING:
+    from app.engine.registry import Run
+
+blueprint = Blueprint("runs", __name__)
+
+_LIVE = ("queued", "running")
+
+
+@blueprint.get("/api/runs/<run_id>")
+def show(run_id: str) -> Response:
+    """The run's record. The vendor's own words on an error are for scope ``read`` only."""
+    who = caller()
+    reads_all = who.may("read")
+    _, row = _find(run_id)
+    if row is None or not (reads_all or who.owns(row["key_id"])):
+        raise not_found("run", run_id)
+    return json_response(run_body(row, details=reads_all))
+
+
+@blueprint.post("/api/runs/<run_id>/cancel")
+def cancel(run_id: str) -> Response:
+    """Ask the run to stop; 202 at once, whether or not it still could."""
+    if unknown := list(read_object()):
+        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    run, row = _find(run_id)
+    if row is None or not _may_stop(caller(), row):
+        raise not_found("run", run_id)
+    status = row["status"]
+    if status not in _LIVE:
+        return json_response({"outcome": "already_finished", "status": status}, 202)
+    if run is None:
+        raise ApiError(
+            409,
+            "run_elsewhere",
+            f"The run '{run_id}' is carried by another server process, which cannot be reached from here "
+            "yet. Ask again, or serve with STUDIO_WORKERS=1.",
+        )
+    run.cancel("stop_requested")
+    return json_response({"outcome": "accepted", "status": status}, 202)
+
+
+def _may_stop(who: Caller, row: t.Mapping[str, t.Any]) -> bool:
+    return who.owns(row["key_id"]) or (credential().own == "only" and who.may("admin"))
+
+
+def _find(run_id: str) -> tuple[Run | None, dict[str, t.Any] | None]:
+    """The run if this process carries it, and its row."""
+    run = services().runs.get(run_id)
+    if run is not None:
+        return run, run.record()
+    return None, services().store.runs.get(run_id)

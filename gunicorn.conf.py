@@ -1,0 +1,42 @@
+from gevent import monkey; monkey.patch_all()  # noqa: D100, E702, I001  # fmt: skip
+"""How gunicorn serves Studio; every number comes from ``app.config``.
+
+Law of this room: line 1 patches. No preload (the hub and the store belong to a worker), no
+``max_requests`` (a worker with live streams is not recycled).
+"""
+
+import os
+
+from app import config
+
+_settings = config.load(os.environ)
+_host = f"[{_settings.host}]" if ":" in _settings.host else _settings.host
+
+bind = f"{_host}:{_settings.port}"
+workers = _settings.workers
+worker_class = "app.web.worker.StudioWorker"
+# Admission of runs is ours (503 with Retry-After); the margin lets Stop, health and attach always get in.
+worker_connections = _settings.max_streams + 200
+backlog = 4096
+# Seconds a worker may leave its hub without a turn before it is killed; streams have no such limit.
+timeout = 60
+# Runs are told to stop and get their terminal frames within this time.
+graceful_timeout = _settings.graceful_s
+keepalive = 30
+preload_app = False
+max_requests = 0
+proc_name = "studio"
+accesslog = _settings.access_log or None
+errorlog = "-"
+loglevel = "warning" if _settings.log_level == "info" else _settings.log_level
+logger_class = "gunicorn.glogging.Logger"
+
+
+def post_worker_init(worker):
+    """Send the program's own log lines where gunicorn's go."""
+    import logging
+
+    root = logging.getLogger("studio")
+    root.handlers = list(worker.log.error_log.handlers)
+    root.setLevel(_settings.log_level.upper())
+    root.propagate = False

@@ -1,0 +1,23 @@
+from gevent import monkey; monkey.patch_all()  # noqa: D100, E702, I001  # fmt: skip
+"""What gunicorn loads: ``wsgi:application``.
+
+Law of this room: line 1 patches; then the application is made, and the stream writer put around it.
+"""
+
+from pathlib import Path
+
+import app as _app
+
+if Path(_app.__file__).resolve().parent.parent != Path(__file__).resolve().parent:
+    raise SystemExit(
+        f"The package 'app' must be the one in {Path(__file__).resolve().parent}, "
+        f"but Python finds {_app.__file__}. "
+        "Start Studio from another directory, or take that path off PYTHONPATH."
+    )
+
+from app import create_app
+from app.web.direct import StreamMiddleware
+
+flask_app = create_app()
+flask_app.extensions["studio"].runs.open()
+application = StreamMiddleware(flask_app)
