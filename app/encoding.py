@@ -43,7 +43,9 @@ import orjson
 
 _LONE = re.compile("[\ud800-\udfff]")
 _MAX_DEPTH = 200
-_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_OPTIONS = (
+    orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
 
 
 def clean_text(text: str) -> str:
@@ -82,16 +84,10 @@ def plain(value: t.Any) -> t.Any:
 def _plain(value: t.Any, depth: int) -> t.Any:
     if depth > _MAX_DEPTH:
         return "[unserializable]"
-    if value is None or value is True or value is False:
-        return value
     if isinstance(value, enum.Enum):
         return _plain(value.value, depth + 1)
-    if isinstance(value, str):
-        return clean_text(str(value))
-    if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**64 else str(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, (str, int, float)):
+        return _primitive(value)
     if isinstance(value, Mapping):
         return {_key(k): _plain(v, depth + 1) for k, v in value.items()}
     if isinstance(value, (list, tuple, Iterator)):
@@ -103,6 +99,16 @@ def _plain(value: t.Any, depth: int) -> t.Any:
         except TypeError:
             return items
     return _scalar(value, depth)
+
+
+def _primitive(value: str | int | float | None) -> t.Any:
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return clean_text(str(value))
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**64 else str(value)
+    return float(value) if math.isfinite(value) else None
 
 
 def _key(key: t.Any) -> str:

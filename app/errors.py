@@ -21,7 +21,10 @@ import msgspec
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing wrong with an input. ``path`` is a JSON path such as ``blocks[1].config.model``; ``message`` carries the cure."""
+    """One thing wrong with an input.
+
+    ``path`` is a JSON path such as ``blocks[1].config.model``; ``message`` carries the cure.
+    """
 
     path: str
     message: str

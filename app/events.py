@@ -72,7 +72,10 @@ class TextDelta(RunEvent, frozen=True, gc=False):
 
 
 class ThinkingDelta(RunEvent, frozen=True, gc=False):
-    """Live thinking. ``redacted``: withheld by the vendor, no text. ``truncated``: the cap was reached; the last one."""
+    """Live thinking.
+
+    ``redacted``: withheld by the vendor, no text. ``truncated``: the cap was reached; the last one.
+    """
 
     block: str
     turn: int
@@ -124,7 +127,10 @@ class AnswerSettled(RunEvent, frozen=True, gc=False):
 
 
 class AnswerRetracted(RunEvent, frozen=True, gc=False):
-    """Standing text of an earlier execution or attempt no longer stands (never ``tool_turn``: that is :class:`TurnEnded`)."""
+    """Standing text of an earlier execution or attempt no longer stands.
+
+    Never for ``tool_turn``: that is :class:`TurnEnded`.
+    """
 
     block: str
     reason: ResetReason
@@ -138,7 +144,11 @@ class StreamFailed(RunEvent, frozen=True, gc=False):
 
 
 class UsageReported(RunEvent, frozen=True, gc=False):
-    """What one model call used. ``tokens`` as of ``providers.spec.Usage``; ``cost`` in ``currency``, None when unknown."""
+    """What one model call used.
+
+    ``tokens`` has the counts of ``providers.spec.Usage`` in the contract's spelling; ``cost`` is in
+    ``currency``, None when the price is unknown.
+    """
 
     block: str
     model: str
@@ -161,7 +171,9 @@ class Terminal(RunEvent, frozen=True, gc=False):
 
 
 class RunCompleted(Terminal, frozen=True, gc=False):
-    """The run reached its end. ``success`` is False when an error edge or response block ended a failed run with an output.
+    """The run reached its end.
+
+    ``success`` is False when an error edge or response block ended a failed run with an output.
 
     ``tool_calls``: ``{block: [call]}`` with arguments and results; rights decide what a reader gets of it.
     ``outputs``: ``{block: output}`` of every executed block, for selections.

@@ -238,7 +238,7 @@ class Waits(t.Protocol):
     """What a wire needs of whoever drives it (``app.engine.scope.RunScope`` implements it)."""
 
     def wait(self) -> AbstractContextManager[t.Any]:
-        """Guard one blocking step: only inside it may cancellation be thrown; raises at entry when already cancelled."""
+        """Guard one blocking step: cancellation is thrown only inside it, and raised at entry if already due."""
 
     def progress(self) -> None:
         """Say that the upstream moved; restarts the idle limit. A ping or a comment is no progress."""

@@ -43,8 +43,12 @@ class AgentConfig:
     max_tokens: int | None = _doc("Most tokens of one model answer.", advanced=True)
     stop: list[str] = _doc("Stop sequences.", list, advanced=True)
     seed: int | None = _doc("Sampling seed, where the vendor takes one.", advanced=True)
-    parallel_tool_calls: bool | None = _doc("Whether the model may ask for several tools at once.", advanced=True)
-    idle_s: float | None = _doc("Longest silence of the model in seconds. Default: STUDIO_IDLE_S.", advanced=True)
+    parallel_tool_calls: bool | None = _doc(
+        "Whether the model may ask for several tools at once.", advanced=True
+    )
+    idle_s: float | None = _doc(
+        "Longest silence of the model in seconds. Default: STUDIO_IDLE_S.", advanced=True
+    )
     fallbacks: list[str] = _doc("Models to try next: not supported yet.", list, advanced=True)
     files: list[t.Any] = _doc("Files for the model: not supported yet.", list, advanced=True)
     capture: bool = _doc("Keep the thread at this agent: not supported yet.", False, advanced=True)
@@ -52,11 +56,13 @@ class AgentConfig:
         "Tool batches before the answer has to be written. Default: STUDIO_MAX_TOOL_BATCHES.", advanced=True
     )
     cut_call_retries: int = _doc(
-        "How often the model is told that the output limit cut its call, before the run fails.", 0, advanced=True
+        "How often the model is told that the output limit cut its call, before the run fails.",
+        0,
+        advanced=True,
     )
-    retries: int = _doc("How often a failed model call is repeated while nothing of it was shown.", 0, advanced=True)
-    timeout_s: float | None = _doc("Longest time of the block in seconds.", advanced=True)
-    on_error: str | None = _doc("Reserved.", advanced=True)
+    retries: int = _doc(
+        "How often a failed model call is repeated while nothing of it was shown.", 0, advanced=True
+    )
 
 
 #: What a tool entry of ``tools`` may be once validated.

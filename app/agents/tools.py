@@ -40,7 +40,9 @@ class ToolSet:
         return f"Invalid arguments at {error.json_path}: {error.message}"
 
 
-def prepare(config: AgentConfig, registered: Callable[[str], Tool | None], allow: t.Sequence[t.Any]) -> ToolSet:
+def prepare(
+    config: AgentConfig, registered: Callable[[str], Tool | None], allow: t.Sequence[t.Any]
+) -> ToolSet:
     """The tool set of ``config``.
 
     :param registered: finds a registered tool by name.
@@ -57,7 +59,9 @@ def prepare(config: AgentConfig, registered: Callable[[str], Tool | None], allow
     return known
 
 
-def _tool(entry: ToolEntry, registered: Callable[[str], Tool | None], allow: t.Sequence[t.Any]) -> Tool | None:
+def _tool(
+    entry: ToolEntry, registered: Callable[[str], Tool | None], allow: t.Sequence[t.Any]
+) -> Tool | None:
     if isinstance(entry, str):
         return registered(entry)
     run = _fixed(entry["result"]) if "result" in entry else _http(entry["http"], allow)

@@ -52,7 +52,12 @@ def ask(
             error = failed.error
             log.warning(
                 "model call failed run=%s block=%s family=%s model=%s code=%s status=%s",
-                context.run_id, context.block, resolved.family.id, resolved.model, error.code, error.status,
+                context.run_id,
+                context.block,
+                resolved.family.id,
+                resolved.model,
+                error.code,
+                error.status,
             )
             if failed.shown or attempt >= retries or error.code not in _RETRYABLE:
                 raise
@@ -89,14 +94,16 @@ def _attempt(
     tools_off = bool(request.tools) and request.tool_choice == "none"
     can_call = bool(request.tools) and not tools_off
     try:
-        with closing(t.cast(t.Any, resolved.wire.stream(request, resolved.connection, context.waits))) as stream:
+        with closing(
+            t.cast(t.Any, resolved.wire.stream(request, resolved.connection, context.waits))
+        ) as stream:
             _relay(context, stream, turn, not can_call, _shows(resolved), seen)
     except spec.ProviderError as error:
         raise TurnFailed(error, seen.shown) from error
     finished = seen.finished
     if finished is None:
-        error = spec.ProviderError("provider_bad_stream", "The model's answer ended early; try again.")
-        raise TurnFailed(error, seen.shown)
+        early = spec.ProviderError("provider_bad_stream", "The model's answer ended early; try again.")
+        raise TurnFailed(early, seen.shown)
     return TurnResult(
         "".join(seen.text),
         tuple(seen.calls),

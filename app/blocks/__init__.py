@@ -1,0 +1,1 @@
+"""One module per block type; blocks never import one another."""

@@ -61,6 +61,17 @@ class BlockRunner:
                 self._moved.set()
 
     def _output(self, block: CompiledBlock) -> Mapping[str, t.Any]:
+        """The block's output, after up to ``retries`` further attempts."""
+        for _ in range(block.retries):
+            try:
+                return self._attempt(block)
+            except BlockError:
+                state = self._run.state.blocks[block.id]
+                if state.calls or state.live:  # something was shown: a repeat would show it twice
+                    raise
+        return self._attempt(block)
+
+    def _attempt(self, block: CompiledBlock) -> Mapping[str, t.Any]:
         run = self._run
         try:
             with run.scope.child() as scope:
@@ -119,15 +130,20 @@ class BlockRunner:
         self._finish(
             block,
             ev.BlockFinished(
-                block.id, "failed", {"error": error.message, "code": error.code}, error.code, error.message,
+                block.id,
+                "failed",
+                {"error": error.message, "code": error.code},
+                error.code,
+                error.message,
                 self._since(started),
             ),
         )
-        if not any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ())):
+        leads_on = any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ()))
+        if not leads_on and block.on_error != "continue":
             raise error
         if state.partial and state.type == "agent":
             run.emitter.emit(ev.StreamFailed(block.id, error.message))
-        run.rows[block.id] = BlockRow("failed", "error")
+        run.rows[block.id] = BlockRow("failed", "error" if leads_on else "")
 
     def _finish(self, block: CompiledBlock, event: ev.BlockFinished) -> None:
         self._run.emitter.emit(event)

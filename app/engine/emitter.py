@@ -32,7 +32,10 @@ class Subscriber(t.Protocol):
 
 
 class Emitter:
-    """See the module. ``late`` counts events that came after the terminal; ``detached`` counts subscribers that raised."""
+    """See the module.
+
+    :ivar late: events that came after the terminal. :ivar detached: subscribers that raised.
+    """
 
     def __init__(self, clock: Clock, state: RunState, run_log: RunLog) -> None:
         self._now = clock.now_ms

@@ -24,6 +24,9 @@ from providers.spec import ProviderError
 
 log = logging.getLogger("studio.scope")
 
+#: A greenlet of ours; what it returns is never looked at.
+Task: t.TypeAlias = "Greenlet[..., t.Any]"
+
 #: Seconds that greenlets of a cancelled scope get for their clean-up before they are abandoned.
 CLEANUP_S = 5.0
 
@@ -85,7 +88,7 @@ class _Wait:
         self._waiting[getcurrent()] = True
 
     def __exit__(self, *_exc: object) -> None:
-        self._waiting.pop(getcurrent(), None)
+        self._waiting.pop(getcurrent(), False)
 
 
 class _Idle:
@@ -138,7 +141,7 @@ class RunScope:
         self.error: BaseException | None = None
         self.gated = False
         self.waiting: dict[t.Any, bool] = {}
-        self.greenlets: set[Greenlet] = set()
+        self.greenlets: set[Task] = set()
         self.abandoned = 0
         self._children: set[RunScope] = set()
         self._thrown: set[t.Any] = set()
@@ -221,7 +224,7 @@ class RunScope:
         if make is None:
             return
         for waiter in list(self.waiting):
-            if waiter not in self._thrown and self.waiting.pop(waiter, None):
+            if waiter not in self._thrown and self.waiting.pop(waiter, False):
                 self._thrown.add(waiter)
                 waiter.throw(make())
 
@@ -233,7 +236,7 @@ class RunScope:
 
     # -- greenlets ---------------------------------------------------------------------------
 
-    def spawn(self, fn: Callable[..., t.Any], *args: t.Any) -> Greenlet:
+    def spawn(self, fn: Callable[..., t.Any], *args: t.Any) -> Task:
         """Run ``fn(*args)`` in a greenlet of this scope, with a copy of the context variables.
 
         Registered before it starts, else a join would miss it. Its first uncaught exception is kept
@@ -254,7 +257,7 @@ class RunScope:
                 self.error = exc
             self.cancel("block_failed")
         finally:
-            self.greenlets.discard(t.cast(Greenlet, getcurrent()))
+            self.greenlets.discard(t.cast(Task, getcurrent()))
             if self._changed is not None:
                 self._changed.set()
 
@@ -269,7 +272,7 @@ class RunScope:
             changed.clear()
         if self.greenlets:
             left = gevent.wait(list(self.greenlets), timeout=CLEANUP_S)
-            stuck = len(self.greenlets) if left is None else len(self.greenlets - set(left))
+            stuck = len(self.greenlets - set(left))
             if stuck:
                 self.abandoned += stuck
                 log.error("%d greenlet(s) did not end within %g s of cancellation", stuck, CLEANUP_S)
@@ -314,7 +317,7 @@ class ToolThreads:
         if self._pool is None:
             self._pool = ThreadPool(self._size)
         with scope.wait():
-            return self._pool.apply_async(fn).get()
+            return self._pool.spawn(fn).get()
 
     def close(self) -> None:
         """Let idle threads end."""
@@ -348,19 +351,19 @@ def _in_child(batch: RunScope, job: Callable[[RunScope], None]) -> None:
         job(scope)
 
 
-def start_run(fn: Callable[[], None]) -> Greenlet:
+def start_run(fn: Callable[[], None]) -> Task:
     """Start the greenlet of a run, outside any request's greenlet."""
     return gevent.spawn(fn)
 
 
-def spawn_service(fn: Callable[..., t.Any], *args: t.Any) -> Greenlet:
+def spawn_service(fn: Callable[..., t.Any], *args: t.Any) -> Task:
     """A background greenlet of the worker (sweeps, heartbeats); its failure is logged, never silent."""
     greenlet = gevent.spawn(fn, *args)
     greenlet.link_exception(lambda g: log.error("service %r died", fn, exc_info=g.exc_info))
     return greenlet
 
 
-def stop_service(greenlet: Greenlet) -> None:
+def stop_service(greenlet: Task) -> None:
     """End a background greenlet made by :func:`spawn_service`."""
     greenlet.kill(block=False)
 

@@ -18,6 +18,8 @@ class BlockContext(t.Protocol):
     :ivar execution: from 1; counts how often this instance ran.
     :ivar waits: guards every blocking step of the block.
     :ivar show_thinking: someone may see thinking in this run.
+    :ivar predecessors: ids of the blocks with an edge into this one, in document order; those that ran are in
+        ``variables()["blocks"]``.
     :ivar settings: the configuration object of the app.
     """
 
@@ -27,6 +29,7 @@ class BlockContext(t.Protocol):
     execution: int
     waits: Waits
     show_thinking: bool
+    predecessors: t.Sequence[str]
     settings: t.Any
 
     def emit(self, event: t.Any) -> None:
@@ -78,6 +81,7 @@ class BlockType:
     :ivar config: frozen dataclass; each field's metadata holds ``doc`` and optionally ``field`` (a marshmallow field),
         ``template`` (True: a Jinja2 template) and ``advanced``. Schema, form and reference page derive from it.
     :ivar run: ``run(context, config) -> output`` mapping; raises ``app.errors.BlockError``.
+    :ivar outputs: names of the fields its output can have, for selectors; None when it can have any.
     :ivar handles: source handles its outgoing edges may use; the empty string is the plain edge.
     :ivar entry: a workflow has exactly one block of an entry type.
     :ivar check: extra validation of a config: ``check(config, path) -> list of (path, message)``.
@@ -91,3 +95,4 @@ class BlockType:
     handles: tuple[str, ...] = ("", "error")
     entry: bool = False
     check: Callable[[t.Any, str], list[tuple[str, str]]] | None = None
+    outputs: tuple[str, ...] | None = None

@@ -14,9 +14,11 @@ class Capabilities:
     """What a model can do and what of it is exposed; the one source for emitter, 400 messages, API, page and docs."""
 
     thinking: t.Literal["none", "hidden", "summary", "full", "as_sent"] = "none"
-    """How much of the model's reasoning the vendor exposes. ``as_sent``: generic families, whatever comes. Default: ``none``."""
+    """How much of the model's reasoning the vendor exposes; ``as_sent``: whatever comes (generic families).
+    Default: ``none``."""
     thinking_control: tuple[str, ...] = ()
-    """The levels of contract section 2 the model can be asked for; ``budget`` stands for a token budget. Default: none."""
+    """The levels of contract section 2 the model can be asked for; ``budget`` stands for a token budget.
+    Default: none."""
     thinking_signed: bool = False
     """Thinking must go back verbatim with its signature. Default: False."""
     tools: t.Literal["none", "serial", "parallel"] = "none"
@@ -49,6 +51,7 @@ class ConnectionSpec:
 
     ``base_vars`` and ``key_vars`` are tried in order; ``STUDIO_<FAMILY>_API_BASE`` and ``_API_KEY`` are tried first.
     A base is accepted with or without its trailing ``/v1``; ``version_path`` is what the wire expects to be there.
+    ``default_base`` None: an address must be set; empty: the wire needs none.
     """
 
     default_base: str | None = None
