@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from providers.spec import Waits
+
+
+def _system_now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class ToolFailed(Exception):
@@ -17,7 +22,7 @@ class ToolFailed(Exception):
 class ToolContext:
     """What a running tool may use. ``waits`` guards its blocking steps; ``timeout_s`` bounds the call in seconds.
 
-    ``run_id`` and ``call_id`` identify the call. ``variables`` is what templates of this block see
+    ``now_ms`` is the run's clock (epoch milliseconds). ``run_id`` and ``call_id`` identify the call. ``variables`` is what templates of this block see
     (``input``, ``blocks``, ``vars``).
     """
 
@@ -26,6 +31,7 @@ class ToolContext:
     call_id: str
     timeout_s: float
     variables: Mapping[str, t.Any] = field(default_factory=dict)
+    now_ms: Callable[[], int] = _system_now_ms
 
 
 @dataclass(frozen=True, slots=True)

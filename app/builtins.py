@@ -1,0 +1,69 @@
+"""What Studio ships, as an ordinary plugin: the same hooks as anybody's, no privileged path.
+
+Law of this room: only lists. A part that cannot be imported is reported like that of any plugin and
+takes nothing else with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import app
+from app.config import Settings
+from plugins.hookspecs import hookimpl
+from plugins.spec import BlockType, ProviderFamily, Tool
+
+
+class Builtins:
+    """The built-in plugin of one app.
+
+    :param settings: where the scripts and the run-time files of the local model are.
+    """
+
+    plugin_name = "studio"
+    plugin_version = app.__version__
+
+    def __init__(self, settings: Settings) -> None:
+        self._scripts_dir = settings.scripts_dir
+        self._runtime_dir = settings.data_dir / "run"
+
+    @hookimpl
+    def provider_families(self) -> Iterator[ProviderFamily]:
+        """``openai-compatible``, ``anthropic``, ``scripted``, ``local``; what fails to import loses what follows it."""
+        from plugins.families import openai_compatible
+
+        yield openai_compatible.FAMILY
+        from plugins.families import anthropic
+
+        yield anthropic.FAMILY
+        from plugins.families import scripted
+
+        yield scripted.family(self._scripts_folder)
+        from plugins.families import local
+
+        yield local.family(self._runtime_dir)
+
+    @hookimpl
+    def block_types(self) -> Iterable[BlockType]:
+        """``start``, ``agent``, ``response``."""
+        from app.blocks.agent import AGENT
+        from app.blocks.response import RESPONSE
+        from app.blocks.start import START
+
+        return [START, AGENT, RESPONSE]
+
+    @hookimpl
+    def tools(self) -> Iterable[Tool]:
+        """``clock``, ``calculator``."""
+        from plugins.tools import TOOLS
+
+        return TOOLS
+
+    def _scripts_folder(self) -> Path | None:
+        return self._scripts_dir
+
+
+def plugins(settings: Settings) -> tuple[object, ...]:
+    """The plugins every app has, for :func:`plugins.manager.create_manager`."""
+    return (Builtins(settings),)

@@ -1,0 +1,40 @@
+"""``openai-compatible``: any server that speaks OpenAI's chat completions. Facts only.
+
+Nothing is known of the models behind the address, so nothing is claimed: thinking is shown as it is
+sent, levels are passed on as a wish, prices are unknown.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
+from providers.auth import HeaderAuth
+
+_CAPABILITIES = Capabilities(
+    thinking="as_sent",
+    thinking_control=("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "budget"),
+    tools="parallel",
+    structured_output="native",
+    notes=(
+        "Whatever the server behind the address can do; a thinking level is a wish. Thinking inside the text "
+        "(<think>…</think>) is separated when STUDIO_OPENAI_COMPATIBLE_INLINE_THINKING is 1."
+    ),
+    source="generic family: nothing is claimed for the server",
+)
+
+
+def _capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
+    return _CAPABILITIES
+
+
+FAMILY = ProviderFamily(
+    id="openai-compatible",
+    title="OpenAI-compatible server",
+    wire="openai_chat",
+    auth=HeaderAuth("Authorization", "Bearer "),
+    connection=ConnectionSpec(key_required=False),
+    capabilities=_capabilities,
+    dialect={"inline_thinking": False},
+)

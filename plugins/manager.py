@@ -1,0 +1,231 @@
+"""Loads plugins and calls their hooks one by one.
+
+Law of this room: a broken plugin never stops the server. Whatever goes wrong with one (its import,
+a signature, a hook that raises, an id somebody else has) is written into its row of
+:meth:`PluginManager.report`, with a cure, and everything else goes on. The manager is made by
+:func:`create_manager` and held on the app; there is no global one.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import logging
+import time
+import typing as t
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pluggy
+
+from plugins import hookspecs
+
+log = logging.getLogger("studio.plugins")
+
+#: Entry-point group third parties announce their plugin under.
+ENTRY_POINT_GROUP = hookspecs.PROJECT
+
+
+@dataclass(frozen=True, slots=True)
+class PluginReport:
+    """One row of ``studio plugins``.
+
+    :ivar name: entry-point name, or the built-in's name.
+    :ivar version: of the distribution, or None.
+    :ivar contributes: ``{hook: ids}`` of what is in use.
+    :ivar error: everything that went wrong, joined by ``; ``, or None.
+    :ivar seconds: time its import and its hooks took.
+    """
+
+    name: str
+    version: str | None
+    contributes: t.Mapping[str, tuple[str, ...]]
+    error: str | None
+    seconds: float
+
+
+class _Row:
+    """The growing form of a :class:`PluginReport`."""
+
+    def __init__(self, name: str, version: str | None) -> None:
+        self.name = name
+        self.version = version
+        self.contributes: dict[str, list[str]] = {}
+        self.errors: list[str] = []
+        self.seconds = 0.0
+
+    def frozen(self) -> PluginReport:
+        contributes = {hook: tuple(ids) for hook, ids in self.contributes.items()}
+        return PluginReport(
+            self.name, self.version, contributes, "; ".join(self.errors) or None, self.seconds
+        )
+
+
+class PluginManager:
+    """The plugins of one app."""
+
+    def __init__(self) -> None:
+        self._pluggy = pluggy.PluginManager(hookspecs.PROJECT)
+        self._pluggy.add_hookspecs(hookspecs)
+        self._rows: dict[str, _Row] = {}
+
+    def register(
+        self, plugin: object, name: str | None = None, version: str | None = None, seconds: float = 0.0
+    ) -> bool:
+        """Add one plugin; a class is instantiated without arguments.
+
+        :param name: shown in the report; default: the plugin's ``plugin_name``, else its module or class name.
+        :param seconds: time already spent on importing it.
+        :returns: False when it could not be used; the report says why.
+        """
+        name = name or _name_of(plugin)
+        if name in self._rows:
+            self.failed(
+                name,
+                f'a second plugin is also called "{name}" and was left out; rename one of the entry points',
+            )
+            return False
+        row = self._rows[name] = _Row(name, version or getattr(plugin, "plugin_version", None))
+        row.seconds = seconds
+        started = time.perf_counter()
+        try:
+            problem = self._add(plugin() if inspect.isclass(plugin) else plugin, name)
+        except Exception as error:
+            self._forget(name)
+            problem = _describe("could not be registered", error)
+        row.seconds += time.perf_counter() - started
+        if problem:
+            self.failed(name, problem)
+        return self._pluggy.has_plugin(name)
+
+    def _add(self, plugin: object, name: str) -> str | None:
+        if self._pluggy.register(plugin, name) is None:
+            return None
+        callers = self._pluggy.get_hookcallers(plugin) or []
+        for caller in callers:
+            for implementation in caller.get_hookimpls():
+                if implementation.plugin is plugin and (implementation.wrapper or implementation.hookwrapper):
+                    self._forget(name)
+                    return f"{caller.name}: hook wrappers are not supported; return your own items instead"
+        known = {caller.name for caller in callers if caller.has_spec()}
+        unknown = sorted({caller.name for caller in callers} - known)
+        if unknown:
+            return (
+                f"unknown hook {', '.join(unknown)} (ignored); this Studio has {', '.join(self.hook_names())}"
+            )
+        if not callers:
+            return 'implements no hook; mark functions with pluggy.HookimplMarker("studio")'
+        return None
+
+    def _forget(self, name: str) -> None:
+        # pluggy keeps a half-registered plugin when the signature of one of its hooks is wrong.
+        if self._pluggy.has_plugin(name):
+            self._pluggy.unregister(name=name)
+
+    def load_entry_points(self, group: str = ENTRY_POINT_GROUP) -> None:
+        """Load every installed plugin of the entry-point ``group``, one by one, in order of name."""
+        for distribution, entry in sorted(self._entry_points(group), key=lambda pair: pair[1].name):
+            started = time.perf_counter()
+            version = _version_of(distribution)
+            try:
+                plugin = entry.load()
+            except (Exception, SystemExit) as error:
+                row = self._rows.setdefault(entry.name, _Row(entry.name, version))
+                row.seconds += time.perf_counter() - started
+                self.failed(entry.name, _describe(f"import of {entry.value} failed", error))
+                continue
+            self.register(plugin, entry.name, version, time.perf_counter() - started)
+
+    def _entry_points(
+        self, group: str
+    ) -> Iterator[tuple[importlib.metadata.Distribution, importlib.metadata.EntryPoint]]:
+        # entry_points() of the standard library fails as a whole when one package's file is
+        # malformed; asked one distribution at a time, only that package is lost.
+        seen: set[str] = set()
+        for distribution in importlib.metadata.distributions():
+            name = "?"
+            try:
+                name = distribution.metadata["Name"] or "?"
+                if name.lower() in seen:
+                    continue  # shadowed: an earlier sys.path entry has the same distribution
+                seen.add(name.lower())
+                found = [entry for entry in distribution.entry_points if entry.group == group]
+            except Exception as error:
+                text = distribution.read_text("entry_points.txt") or ""
+                if f"[{group}]" in text:
+                    self._rows.setdefault(name, _Row(name, _version_of(distribution)))
+                    self.failed(name, _describe("its entry_points.txt is malformed", error))
+                continue
+            for entry in found:
+                yield distribution, entry
+
+    def hook_names(self) -> tuple[str, ...]:
+        """The hooks that exist, sorted."""
+        return tuple(sorted(c.name for c in vars(self._pluggy.hook).values() if c.has_spec()))
+
+    def collect(self, hook: str, **arguments: t.Any) -> list[tuple[str, t.Any]]:
+        """Call ``hook`` of every plugin, in order of registration.
+
+        :returns: ``(plugin name, item)`` for each item of each result; one that raises keeps what it
+            had yielded before and is reported with its name.
+        """
+        caller = getattr(self._pluggy.hook, hook)
+        order = {name: place for place, name in enumerate(self._rows)}
+        found: list[tuple[str, t.Any]] = []
+        for implementation in sorted(caller.get_hookimpls(), key=lambda i: order[i.plugin_name]):
+            name = implementation.plugin_name
+            started = time.perf_counter()
+            try:
+                given = [arguments[argument] for argument in implementation.argnames]
+                for item in implementation.function(*given) or ():
+                    found.append((name, item))
+            except Exception as error:
+                self.failed(name, _describe(f"hook {hook} raised", error))
+            self._rows[name].seconds += time.perf_counter() - started
+        return found
+
+    def contributed(self, plugin: str, hook: str, item_id: str) -> None:
+        """Note that ``plugin``'s ``item_id`` of ``hook`` is in use."""
+        self._rows[plugin].contributes.setdefault(hook, []).append(item_id)
+
+    def failed(self, plugin: str, message: str) -> None:
+        """Note and log what went wrong with ``plugin``; the same message only once."""
+        errors = self._rows[plugin].errors
+        if message not in errors:
+            errors.append(message)
+            log.warning('plugin "%s": %s', plugin, message)
+
+    def report(self) -> tuple[PluginReport, ...]:
+        """One row per plugin, in order of loading, the broken ones included."""
+        return tuple(row.frozen() for row in self._rows.values())
+
+
+def create_manager(entry_points: bool = True, builtins: Sequence[object] = ()) -> PluginManager:
+    """The plugin manager of one app.
+
+    :param entry_points: also load what installed packages announce.
+    :param builtins: plugin objects that come first, e.g. ``[app.builtins.Builtins(...)]``.
+    """
+    manager = PluginManager()
+    for plugin in builtins:
+        manager.register(plugin)
+    if entry_points:
+        manager.load_entry_points()
+    return manager
+
+
+def _name_of(plugin: object) -> str:
+    given = getattr(plugin, "plugin_name", None) or getattr(plugin, "__name__", None)
+    return str(given or type(plugin).__name__)
+
+
+def _version_of(distribution: importlib.metadata.Distribution) -> str | None:
+    try:
+        return distribution.version
+    except Exception:
+        return None  # a dist-info without METADATA is still worth loading
+
+
+def _describe(what: str, error: BaseException) -> str:
+    text = str(error).strip().replace("\n", " ")
+    return f"{what}: {type(error).__name__}: {text}" if text else f"{what}: {type(error).__name__}"

@@ -1,0 +1,383 @@
+"""What the plugins of one app add up to: families, block types and tools by id, and models resolved.
+
+Law of this room: a model id is ``<family>/<model>``. Addresses and credentials are read from the
+environment at every request and never stored; the connection object is reused while the values it
+was made from stay the same. Every error names the thing, what is near it and the cure.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import typing as t
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from plugins.manager import PluginManager
+from plugins.spec.blocks import BlockType
+from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
+from plugins.spec.tools import Tool
+from providers.spec import Connection, Wire
+
+_FAMILY_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: A path segment that already pins an API version: ``v1``, ``v1beta``, ``v4``.
+_VERSION_SEGMENT = re.compile(r"/v\d+[a-z0-9]*(?:/|$)")
+_CACHE_LIMIT = 1024
+_TRUE = frozenset({"1", "true", "yes", "on"})
+
+_T = t.TypeVar("_T")
+
+
+class RegistryError(Exception):
+    """A model cannot be used. ``message`` names it and the cure and is safe to show."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class UnknownFamily(RegistryError):
+    """The part before the first slash is no family of this app, or there is no slash."""
+
+
+class UnknownModel(RegistryError):
+    """A closed family lacks the model, or the model's name is empty."""
+
+
+class NotConfigured(RegistryError):
+    """An address or a credential is missing or unusable; ``variable`` is the environment variable to set."""
+
+    def __init__(self, message: str, variable: str) -> None:
+        super().__init__(message)
+        self.variable = variable
+
+
+class _Variables:
+    """The environment variables of one family, in the order they are tried (contract section 12)."""
+
+    def __init__(self, family: ProviderFamily) -> None:
+        prefix = variable_prefix(family.id)
+        self.base = (f"{prefix}_API_BASE", *family.connection.base_vars)
+        self.key = (f"{prefix}_API_KEY", *family.connection.key_vars)
+        self.inline = (f"{prefix}_INLINE_THINKING",) if "inline_thinking" in family.dialect else ()
+        self.all = (*self.base, *self.key, *self.inline)
+
+
+def variable_prefix(family_id: str) -> str:
+    """``STUDIO_<FAMILY>`` with hyphens and dots as underscores."""
+    return "STUDIO_" + re.sub(r"[-.]", "_", family_id).upper()
+
+
+class Registry:
+    """Everything the plugins of ``manager`` contribute.
+
+    :ivar families: by id. :ivar block_types: by type name. :ivar tools: by name.
+    """
+
+    def __init__(self, manager: PluginManager) -> None:
+        self.manager = manager
+        self._variables: dict[str, _Variables] = {}
+        self._capabilities: dict[tuple[str, str], Capabilities] = {}
+        self._resolved: dict[tuple[str, float, float], tuple[tuple[str | None, ...], ResolvedModel]] = {}
+        self._family_plugin: dict[str, str] = {}
+        self.families: dict[str, ProviderFamily] = self._collect(
+            "provider_families", ProviderFamily, lambda family: family.id, self._family_problem
+        )
+        self.block_types: dict[str, BlockType] = self._collect(
+            "block_types", BlockType, lambda block_type: block_type.type_name, _name_problem
+        )
+        self.tools: dict[str, Tool] = self._collect("tools", Tool, lambda tool: tool.name, _name_problem)
+
+    def _collect(
+        self,
+        hook: str,
+        kind: type[_T],
+        id_of: t.Callable[[_T], str],
+        problem_of: t.Callable[[str, _T, str], str | None],
+    ) -> dict[str, _T]:
+        found: dict[str, _T] = {}
+        owners: dict[str, str] = {}
+        for plugin, item in self.manager.collect(hook):
+            if not isinstance(item, kind):
+                self.manager.failed(
+                    plugin, f"hook {hook} returned a {type(item).__name__}; it takes {kind.__name__} objects"
+                )
+                continue
+            item_id = id_of(item)
+            problem = problem_of(item_id, item, plugin)
+            if item_id in found:
+                problem = (
+                    f'{hook}: "{item_id}" of plugin "{plugin}" is left out, '
+                    f'plugin "{owners[item_id]}" has that id already; rename one'
+                )
+            if problem:
+                self.manager.failed(plugin, problem)
+                continue
+            found[item_id] = item
+            owners[item_id] = plugin
+            self.manager.contributed(plugin, hook, item_id)
+        return found
+
+    def _family_problem(self, family_id: str, family: ProviderFamily, plugin: str) -> str | None:
+        if not _FAMILY_ID.fullmatch(family_id):
+            return f'family id "{family_id}" must be lower-case letters, digits, dots and hyphens'
+        if isinstance(family.wire, str) and family.wire not in WIRES:
+            return f'family "{family_id}": unknown wire "{family.wire}"; use {_listed(WIRES)} or an object'
+        for other in self._variables:
+            if other != family_id and variable_prefix(other) == variable_prefix(family_id):
+                return (
+                    f'family "{family_id}" of plugin "{plugin}" would share the variables '
+                    f'{variable_prefix(other)}_* with "{other}" of plugin "{self._family_plugin[other]}"; '
+                    "rename one"
+                )
+        self._variables.setdefault(family_id, _Variables(family))
+        self._family_plugin.setdefault(family_id, plugin)
+        return None
+
+    def resolve(
+        self,
+        model_id: str,
+        environ: Mapping[str, str] = os.environ,
+        idle_s: float = 60.0,
+        connect_s: float = 10.0,
+    ) -> ResolvedModel:
+        """Everything a call of ``model_id`` needs, with the address and credentials of this moment.
+
+        :param environ: where ``STUDIO_<FAMILY>_API_BASE``, ``_API_KEY`` and the family's own names are read.
+        :param idle_s: seconds without progress a call may take.
+        :param connect_s: seconds connecting may take.
+        :raises UnknownFamily: no such family.
+        :raises UnknownModel: a closed family lacks it.
+        :raises NotConfigured: an address or a required credential is missing or malformed.
+        """
+        family, model = self._find(model_id)
+        values = tuple(map(environ.get, self._variables[family.id].all))
+        cached = self._resolved.get((model_id, idle_s, connect_s))
+        if cached is not None and cached[0] == values:
+            return cached[1]
+        connection = self._connection(family, environ)
+        resolved = ResolvedModel(
+            family=family,
+            model=model,
+            wire=load_wire(family.wire),
+            connection=replace(connection, idle_s=idle_s, connect_s=connect_s),
+            capabilities=self.capabilities(family, model),
+            dialect=self._dialect(family, model, environ),
+        )
+        if len(self._resolved) >= _CACHE_LIMIT:
+            self._resolved.clear()
+        self._resolved[model_id, idle_s, connect_s] = (values, resolved)
+        return resolved
+
+    def check_model(self, model_id: str) -> str | None:
+        """Whether ``model_id`` can exist, without looking at the environment's keys; for validation.
+
+        :returns: a warning sentence for a name an open family has not heard of, else None.
+        :raises UnknownFamily: no such family.
+        :raises UnknownModel: a closed family lacks it.
+        """
+        family, model = self._find(model_id)
+        if family.models is not None or not family.known or _is_known(model, family.known):
+            return None
+        near = _near(model, family.known)
+        return (
+            f'{family.title} may not have a model "{model}"{_did_you_mean(near)}; it is asked for as written'
+        )
+
+    def capabilities(self, family: ProviderFamily, model: str) -> Capabilities:
+        """What ``model`` can do, by the family's rule; cached. A rule that raises is reported and claims nothing."""
+        key = (family.id, model)
+        found = self._capabilities.get(key)
+        if found is None:
+            try:
+                found = family.capabilities(model, None)
+            except Exception as error:
+                plugin = self._family_plugin[family.id]
+                self.manager.failed(
+                    plugin, f'capabilities of "{family.id}/{model}": {type(error).__name__}: {error}'
+                )
+                found = Capabilities()
+            if len(self._capabilities) >= _CACHE_LIMIT:
+                self._capabilities.clear()
+            self._capabilities[key] = found
+        return found
+
+    def missing(
+        self, family: ProviderFamily, environ: Mapping[str, str] = os.environ
+    ) -> NotConfigured | None:
+        """What keeps ``family`` from being called right now, or None."""
+        try:
+            self._connection(family, environ)
+        except NotConfigured as error:
+            return error
+        return None
+
+    def _find(self, model_id: str) -> tuple[ProviderFamily, str]:
+        family_id, slash, model = model_id.partition("/")
+        family = self.families.get(family_id)
+        if family is None or not slash:
+            raise UnknownFamily(self._unknown_family(model_id, family_id, bool(slash)))
+        if not model:
+            raise UnknownModel(
+                f'"{model_id}" names no model after the slash; write "{family_id}/<model>"'
+                f"{_such_as(family_id, model_names(family))}"
+            )
+        if family.models is not None:
+            names = family.models() if callable(family.models) else family.models
+            if model not in names:
+                listed = sorted(names)
+                raise UnknownModel(
+                    f'{family.title} has no model "{model}"{_did_you_mean(_near(model, listed))}; '
+                    f"it has {_listed(f'{family_id}/{name}' for name in listed)}"
+                )
+        return family, model
+
+    def _unknown_family(self, model_id: str, family_id: str, slash: bool) -> str:
+        known = sorted(self.families)
+        if not slash:
+            hint = f'"{family_id}/<model>"' if family_id in self.families else '"<family>/<model>"'
+            return f'"{model_id}" is not a model id; write {hint}, with one of the families {_listed(known)}'
+        near = _near(family_id, known)
+        return (
+            f'unknown family "{family_id}" in "{model_id}"{_did_you_mean(near)}; '
+            f"there are {_listed(known)}, and more by plugins"
+        )
+
+    def _connection(self, family: ProviderFamily, environ: Mapping[str, str]) -> Connection:
+        key_variable, key = _first(self._variables[family.id].key, environ)
+        base = self._base(family, environ)
+        credentials: dict[str, str] = {}
+        if key:
+            if not key.isascii() or not key.isprintable():
+                raise NotConfigured(
+                    f"{key_variable} holds characters a key cannot have (a line break, a control character or "
+                    "a non-ASCII letter); set it again",
+                    key_variable,
+                )
+            credentials["api_key"] = key
+        elif family.connection.key_required:
+            variable = _preferred(family.connection.key_vars, self._variables[family.id].key)
+            raise NotConfigured(
+                f"{family.title} needs an API key; set {variable} in the server's environment", variable
+            )
+        return Connection(base_url=base, auth=family.auth, credentials=credentials)
+
+    def _base(self, family: ProviderFamily, environ: Mapping[str, str]) -> str:
+        spec = family.connection
+        found, given = _first(self._variables[family.id].base, environ)
+        variable = found or _preferred(spec.base_vars, self._variables[family.id].base)
+        base = given or spec.default_base
+        if base is None:
+            raise NotConfigured(
+                f"{family.title} needs an address; set {variable} in the server's environment, "
+                "for example http://127.0.0.1:8080/v1",
+                variable,
+            )
+        return _normal_base(base, spec.version_path, variable) if base else ""
+
+    def _dialect(self, family: ProviderFamily, model: str, environ: Mapping[str, str]) -> Mapping[str, t.Any]:
+        dialect = dict(family.dialect)
+        if family.model_dialect is not None:
+            dialect.update(family.model_dialect(model))
+        for variable in self._variables[family.id].inline:
+            value = environ.get(variable)
+            if value is not None:
+                dialect["inline_thinking"] = value.strip().lower() in _TRUE
+        return dialect
+
+
+def _openai_chat() -> Wire:
+    from providers.openai_chat import WIRE
+
+    return WIRE
+
+
+def _anthropic_messages() -> Wire:
+    from providers.anthropic_messages import WIRE
+
+    return WIRE
+
+
+#: Built-in wires by name; imported when first resolved, to keep them off the start path.
+WIRES: Mapping[str, t.Callable[[], Wire]] = {
+    "openai_chat": _openai_chat,
+    "anthropic_messages": _anthropic_messages,
+}
+
+
+def load_wire(wire: str | Wire) -> Wire:
+    """The wire object behind a family's ``wire``."""
+    return WIRES[wire]() if isinstance(wire, str) else wire
+
+
+def model_names(family: ProviderFamily) -> Sequence[str]:
+    """The models of a closed family, or those an open one has heard of."""
+    if family.models is None:
+        return tuple(family.known)
+    return tuple(family.models() if callable(family.models) else family.models)
+
+
+def _first(variables: Iterable[str], environ: Mapping[str, str]) -> tuple[str, str]:
+    for variable in variables:
+        value = (environ.get(variable) or "").strip()
+        if value:
+            return variable, value
+    return "", ""
+
+
+def _preferred(own: Sequence[str], all_names: Sequence[str]) -> str:
+    """The variable to name in a message: the vendor's own when it has one, for people know that."""
+    return own[0] if own else all_names[0]
+
+
+def _normal_base(base: str, version_path: str, variable: str) -> str:
+    base = base.strip().rstrip("/")
+    try:
+        parts = urlsplit(base)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not base.isprintable() or " " in base:
+        # The value is not repeated: it may hold a password.
+        raise NotConfigured(
+            f"{variable} is no http or https address; set it to one like https://host/v1", variable
+        )
+    if version_path and not _VERSION_SEGMENT.search(urlsplit(base).path):
+        base += version_path
+    return base
+
+
+def _is_known(model: str, known: Iterable[str]) -> bool:
+    """Known as written, or with a date or ``latest`` behind a known name."""
+    return any(
+        model == name or re.fullmatch(re.escape(name) + r"[-@](?:\d{6,8}|latest)(?:-v\d.*)?", model)
+        for name in known
+    )
+
+
+def _name_problem(name: str, item: object, plugin: str) -> str | None:
+    if _NAME.fullmatch(name):
+        return None
+    return f'{type(item).__name__} name "{name}" must be 1 to 64 letters, digits, "_" or "-"'
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    by_lower = {other.lower(): other for other in known}
+    return [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, 3, 0.6)]
+
+
+def _did_you_mean(near: Sequence[str]) -> str:
+    return f" (did you mean {' or '.join(f'{chr(34)}{name}{chr(34)}' for name in near)}?)" if near else ""
+
+
+def _listed(names: Iterable[str], limit: int = 20) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
+    return (", ".join(listed[:limit]) or "none") + more
+
+
+def _such_as(family_id: str, names: Sequence[str]) -> str:
+    return f', for example "{family_id}/{names[0]}"' if names else ""
