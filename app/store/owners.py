@@ -1,0 +1,134 @@
+"""Who runs a run, and whether that process still lives.
+
+Law of this room: a live owner never loses a run to a guess. Processes of one host are looked up in
+``/proc``, which is exact, also after the machine was suspended. For all others a heartbeat counts that
+we have seen standing still for long enough on our own monotonic clock; clocks of two machines are
+never compared.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+
+from sqlalchemy import bindparam, delete, insert, update
+
+from app.store.db import Backend, Link
+from app.store.tables import owners
+
+HEARTBEAT_S = 5.0
+
+
+class Identity(t.NamedTuple):
+    """A process: ``place`` is its kernel and process namespace ("" where that cannot be told), ``born``
+    tells it from a later process with the same ``pid``.
+    """
+
+    place: str
+    pid: int
+    born: int
+
+
+def identity() -> Identity:
+    """This process."""
+    pid = os.getpid()
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read().strip()
+        place = f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # no /proc: the heartbeat alone tells
+        return Identity("", pid, 0)
+    born = _born(pid)
+    return Identity(place, pid, born) if born else Identity("", pid, 0)
+
+
+def alive(owner: Identity) -> bool:
+    """Whether a process of our own place still lives. A zombie does not."""
+    return _born(owner.pid) == owner.born
+
+
+def _born(pid: int) -> int:
+    """When a process started, in ticks since boot; 0 when there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name stands in parentheses and may hold anything; after it: state is field 3, starttime 22.
+            values = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return 0 if values[0] in (b"Z", b"X") else int(values[19])
+
+
+class Heartbeat:
+    """The writer's housekeeper: registers the owners of this process and beats for them.
+
+    It beats in the writer's thread, so a hub that is busy for long does not look dead.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._beat = backend.prepare(
+            update(owners).where(owners.c.id == bindparam("owner")).values(beat=owners.c.beat + 1)
+        )
+        self._insert = backend.prepare(insert(owners))
+        self._delete = backend.prepare(delete(owners).where(owners.c.id == bindparam("owner")))
+        self._mine: tuple[str, ...] = ()
+        self._next: float | None = None
+
+    def adopt(self, owner_id: str) -> None:
+        """This process acts for an owner from now on; the next transaction registers it first."""
+        if owner_id not in self._mine:
+            self._mine += (owner_id,)
+            self._next = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether this process never had runs."""
+        return not self._mine
+
+    def due(self) -> float | None:
+        """See :class:`app.store.writer.Housekeeper`."""
+        return None if self._next is None else self._next - time.monotonic()
+
+    def work(self, link: Link) -> None:
+        """See :class:`app.store.writer.Housekeeper`."""
+        self._next = time.monotonic() + HEARTBEAT_S  # also when it fails: no storm on a locked database
+        for owner_id in self._mine:
+            if not link.execute(self._beat, {"owner": owner_id}):
+                me = identity()
+                link.insert(self._insert, [(owner_id, me.place, me.pid, me.born, 0)])
+
+    def leave(self, link: Link) -> None:
+        """This process ends in good order."""
+        self._next = None
+        for owner_id in self._mine:
+            link.execute(self._delete, {"owner": owner_id})
+
+
+class Watch:
+    """Which owners are lost, as seen from this process."""
+
+    def __init__(self) -> None:
+        self._place = identity().place
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def lost(self, owner_id: str, owner: Identity | None, beat: int | None, still_s: float) -> bool:
+        """Whether an owner that has open runs is gone.
+
+        :param owner: None: it has no row, so it left or was cleared away; its runs are nobody's.
+        :param still_s: how long the heartbeat of a process elsewhere must have stood still.
+        """
+        if owner is None or beat is None:
+            return True
+        if self._place and owner.place == self._place:
+            return not alive(owner)
+        now = time.monotonic()
+        last, since = self._seen.get(owner_id, (None, now))
+        if last != beat:
+            since = now
+        self._seen[owner_id] = (beat, since)
+        return now - since >= still_s
+
+    def keep_only(self, owner_ids: set[str]) -> None:
+        """Forget owners that have no open runs any more."""
+        for owner_id in self._seen.keys() - owner_ids:
+            del self._seen[owner_id]

@@ -1,0 +1,111 @@
+"""PostgreSQL, for installations that have one.
+
+Law of this room: reads come from a small pool and are cooperative (psycopg waits through the patched
+selectors); the writer's connection lives in the writer's thread alone.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import psycopg
+from sqlalchemy import Executable, create_engine, exc
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.engine import URL, Connection, Engine
+
+from app.store.db import Busy, Row, Statement
+from app.store.errors import StoreFailed
+
+_STATEMENT_MS = (
+    30_000  # no statement of ours takes a second; one that hangs must not hold a run's end for ever
+)
+_MIGRATION_LOCK = 0x53747564696F  # "Studio": the key of the advisory lock
+
+
+class PostgresBackend:
+    """See :class:`app.store.db.Backend`."""
+
+    def __init__(self, address: URL, wait_s: float) -> None:
+        self._address = address
+        self._wait_s = wait_s
+        self._dialect = PGDialect_psycopg(paramstyle="format")
+        self._pool: Engine | None = None
+
+    def prepare(self, statement: Executable) -> Statement:
+        """See :class:`app.store.db.Backend`."""
+        return Statement(statement, self._dialect)
+
+    def rows(self, statement: Statement, values: Mapping[str, t.Any]) -> list[Row]:
+        """See :class:`app.store.db.Backend`."""
+        return self._query(statement.sql, statement.bind(values))
+
+    def connect(self) -> psycopg.Connection[t.Any]:
+        """See :class:`app.store.db.Backend`."""
+        uri = self._address.set(drivername="postgresql").render_as_string(hide_password=False)
+        try:
+            return psycopg.connect(
+                uri,
+                autocommit=True,
+                connect_timeout=max(2, int(self._wait_s)),
+                options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={int(self._wait_s * 1000)}",
+            )
+        except psycopg.OperationalError as error:
+            raise StoreFailed("The database server cannot be reached.") from error
+
+    def begin(self, raw: psycopg.Connection[t.Any]) -> None:
+        """See :class:`app.store.db.Backend`. A connection that the server closed meanwhile is replaced."""
+        try:
+            raw.execute("BEGIN")
+        except psycopg.OperationalError as error:
+            raise Busy from error
+
+    def commit(self, raw: psycopg.Connection[t.Any]) -> None:
+        """See :class:`app.store.db.Backend`."""
+        raw.execute("COMMIT")
+
+    def rollback(self, raw: psycopg.Connection[t.Any]) -> None:
+        """See :class:`app.store.db.Backend`."""
+        raw.execute("ROLLBACK")
+
+    @contextmanager
+    def migration_lock(self) -> Iterator[Connection]:
+        """See :class:`app.store.db.Backend`. The lock ends with the transaction, or with the connection."""
+        with self._engine().connect() as connection:
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+            yield connection
+
+    def revision(self) -> str | None:
+        """See :class:`app.store.db.Backend`."""
+        if not self._query("SELECT 1 FROM pg_tables WHERE tablename = 'alembic_version'", ()):
+            return None
+        found = self._query("SELECT version_num FROM alembic_version", ())
+        return str(found[0][0]) if found else None
+
+    def close(self) -> None:
+        """See :class:`app.store.db.Backend`."""
+        if self._pool is not None:
+            self._pool.dispose()
+            self._pool = None
+
+    def _engine(self) -> Engine:
+        if self._pool is None:
+            options = f"-c statement_timeout={_STATEMENT_MS}"
+            self._pool = create_engine(
+                self._address,
+                pool_size=4,
+                max_overflow=12,
+                pool_pre_ping=True,
+                connect_args={"options": options},
+            )
+        return self._pool
+
+    def _query(self, sql: str, values: Row) -> list[Row]:
+        try:
+            with self._engine().connect() as connection:
+                reader = connection.execution_options(isolation_level="AUTOCOMMIT")
+                return [tuple(row) for row in reader.exec_driver_sql(sql, values)]
+        except exc.DBAPIError as error:
+            raise StoreFailed("The database server could not answer.") from error

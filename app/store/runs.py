@@ -1,0 +1,244 @@
+"""Run records: a row when a run starts, the whole record when it ends.
+
+Law of this room: a run costs two transactions, whatever it streamed. Every write carries the owner's
+epoch and is refused when the run has ended or changed hands, so a process that was thought dead
+cannot overwrite what was recorded in its place.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import bindparam, insert, select, update
+
+from app.clock import Clock
+from app.store.db import Backend, Link, Row, json_text, named, text
+from app.store.errors import StaleOwner
+from app.store.owners import Heartbeat, Identity, Watch
+from app.store.tables import owners, run_blocks, run_usage, runs
+from app.store.writer import Ticket, Writer
+
+COLUMNS = tuple(column.name for column in runs.columns)
+BLOCK_COLUMNS = tuple(column.name for column in run_blocks.columns if column.name != "run_id")
+USAGE_COLUMNS = tuple(column.name for column in run_usage.columns if column.name != "run_id")
+_JSON = frozenset({"input", "output", "partial_text", "error", "usage", "tool_calls", "tokens"})
+_TEXTS = frozenset({"workflow_id", "key_id", "conversation_id", "block", "name", "model"})
+#: What the end of a run sets; the rest stays as it was when the run started.
+_END = (
+    "status",
+    "cause",
+    "output",
+    "partial_text",
+    "error",
+    "usage",
+    "tool_calls",
+    "started_at",
+    "ended_at",
+    "queued_ms",
+    "active_ms",
+    "human_wait_ms",
+)
+_DEFAULTS: Mapping[str, t.Any] = {"owner_epoch": 1, "seq_reserved": 0, "status": "running"}
+
+LOST_TEXT = "The server process that carried this run ended; the run could not go on."
+
+
+class Runs:
+    """The runs of this installation.
+
+    :param owner_id: the owner of runs whose row names none.
+    """
+
+    def __init__(
+        self, backend: Backend, writer: Writer, heartbeat: Heartbeat, clock: Clock, owner_id: str
+    ) -> None:
+        self._backend, self._writer, self._heartbeat, self._clock = backend, writer, heartbeat, clock
+        self._owner_id = owner_id
+        self._watch: Watch | None = None
+        r, b, u = runs.c, run_blocks.c, run_usage.c
+        this = r.id == bindparam("run")
+        self._insert = backend.prepare(insert(runs))
+        self._finish = backend.prepare(
+            update(runs)
+            .where(
+                this,
+                r.owner_id == bindparam("owner"),
+                r.owner_epoch == bindparam("epoch"),
+                r.ended_at.is_(None),
+            )
+            .values({r[name]: bindparam(f"new_{name}") for name in _END})
+        )
+        self._exists = backend.prepare(select(r.id).where(this))
+        self._insert_block = backend.prepare(insert(run_blocks))
+        self._insert_usage = backend.prepare(insert(run_usage))
+        self._get = backend.prepare(select(runs).where(this))
+        self._blocks = backend.prepare(
+            select(*[b[name] for name in BLOCK_COLUMNS])
+            .where(b.run_id == bindparam("run"))
+            .order_by(b.position)
+        )
+        self._usages = backend.prepare(
+            select(*[u[name] for name in USAGE_COLUMNS])
+            .where(u.run_id == bindparam("run"))
+            .order_by(u.position)
+        )
+        open_ = (r.ended_at.is_(None), r.status != "paused")
+        self._open = backend.prepare(
+            select(r.owner_id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
+            .outerjoin(owners, owners.c.id == r.owner_id)
+            .where(*open_)
+            .distinct()
+        )
+        # The beat is compared once more inside the transaction: an owner that woke up keeps its runs.
+        beating = select(owners.c.id).where(
+            owners.c.id == bindparam("owner"), owners.c.beat != bindparam("beat")
+        )
+        self._fail = backend.prepare(
+            update(runs)
+            .where(*open_, r.owner_id == bindparam("owner"), ~beating.exists())
+            .values(
+                status="failed",
+                cause="worker_lost",
+                error=bindparam("why"),
+                ended_at=bindparam("at"),
+                owner_epoch=r.owner_epoch + 1,
+            )
+        )
+
+    def started(self, row: Mapping[str, t.Any]) -> None:
+        """Queue the row of a run that starts. Returns at once; a failure is logged, and :meth:`finished` then
+        stores the whole row.
+
+        :param row: by column name; missing columns are NULL, ``owner_id`` is this store's own. Values of
+            JSON columns as Python values.
+        :raises StoreFailed: the store is closed.
+        """
+        values = self._whole(row)
+        self._heartbeat.adopt(values["owner_id"])
+        stored = self._insert.bind(values)
+        self._writer.post(lambda link: link.insert(self._insert, [stored]), f"the start of run {row['id']}")
+
+    def finished(
+        self,
+        row: Mapping[str, t.Any],
+        blocks: Sequence[Mapping[str, t.Any]],
+        usage: Sequence[Mapping[str, t.Any]] = (),
+    ) -> Ticket:
+        """Store the end of a run with its block log.
+
+        :param row: as for :meth:`started`, complete.
+        :param blocks: rows of the block log, in order.
+        :param usage: one row per model call: block, model, tokens, cost, currency, estimated.
+        :returns: its ``wait()`` raises :class:`StaleOwner` when the run has ended or changed hands, else
+            :class:`StoreFailed`.
+        """
+        values = self._whole(row)
+        run_id = values["id"]
+        end = {f"new_{name}": values[name] for name in _END}
+        end.update(run=run_id, owner=values["owner_id"], epoch=values["owner_epoch"])
+        block_rows = [_numbered(run_id, place, item, BLOCK_COLUMNS) for place, item in enumerate(blocks)]
+        usage_rows = [_numbered(run_id, place, item, USAGE_COLUMNS) for place, item in enumerate(usage)]
+
+        def job(link: Link) -> None:
+            if not link.execute(self._finish, end):
+                if link.rows(self._exists, {"run": run_id}):
+                    raise StaleOwner(run_id)
+                link.insert(self._insert, [self._insert.bind(values)])  # its start could not be stored
+            link.insert(self._insert_block, block_rows)
+            link.insert(self._insert_usage, usage_rows)
+
+        return self._writer.submit(job)
+
+    def get(self, run_id: str) -> dict[str, t.Any] | None:
+        """A run's columns, ``blocks`` (the block log) and ``usages`` (one entry per model call); None when
+        unknown. Both lists are empty until the run has ended.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        this = {"run": text(run_id)}
+        found = self._backend.rows(self._get, this)
+        if not found:
+            return None
+        run = named(COLUMNS, found[0], _JSON)
+        # They were committed with the end and never change, so the three statements show one moment.
+        ended = run["ended_at"] is not None
+        blocks = self._backend.rows(self._blocks, this) if ended else []
+        usages = self._backend.rows(self._usages, this) if ended else []
+        run["blocks"] = [_unnumbered(BLOCK_COLUMNS, row) for row in blocks]
+        run["usages"] = [_unnumbered(USAGE_COLUMNS, row) for row in usages]
+        for usage in run["usages"]:
+            usage["estimated"] = bool(usage["estimated"])
+        return run
+
+    def heartbeat(self, owner_id: str) -> None:
+        """Make this process known as a living owner. Queued; the store repeats it by itself from then on.
+
+        :raises StoreFailed: the store is closed.
+        """
+        self._heartbeat.adopt(owner_id)
+        self._writer.post(_nothing, "the heartbeat")
+
+    def fail_lost(self, older_than_s: float) -> int:
+        """Fail the runs of owners that are gone (status ``failed``, cause ``worker_lost``).
+
+        An owner on this host is gone when its process is, or when it closed its store; one elsewhere when
+        its heartbeat stood still for ``older_than_s`` seconds of our own watching.
+
+        :returns: how many runs.
+        :raises StoreFailed: the database could not be read or written.
+        """
+        watch = self._watch = self._watch or Watch()
+        rows = self._backend.rows(self._open, {})
+        watch.keep_only({row[0] for row in rows})
+        lost = [(row[0], row[4]) for row in rows if _is_lost(watch, row, older_than_s)]
+        if not lost:
+            return 0
+        why = json_text({"code": "worker_lost", "message": LOST_TEXT})
+        at = self._clock.now_ms()
+
+        def job(link: Link) -> int:
+            return sum(
+                link.execute(
+                    self._fail, {"owner": owner, "beat": -1 if beat is None else beat, "why": why, "at": at}
+                )
+                for owner, beat in lost
+            )
+
+        return int(self._writer.submit(job).wait())
+
+    def _whole(self, row: Mapping[str, t.Any]) -> dict[str, t.Any]:
+        values = {name: _stored(name, row.get(name, _DEFAULTS.get(name))) for name in COLUMNS}
+        values["owner_id"] = values["owner_id"] or self._owner_id
+        return values
+
+
+def _is_lost(watch: Watch, row: Row, older_than_s: float) -> bool:
+    owner_id, place, pid, born, beat = row
+    owner = None if place is None else Identity(place, pid, born)
+    return watch.lost(owner_id, owner, beat, older_than_s)
+
+
+def _stored(name: str, value: t.Any) -> t.Any:
+    if value is None:
+        return None
+    if name in _JSON:
+        return json_text(value)
+    return text(value) if name in _TEXTS else value
+
+
+def _numbered(run_id: str, place: int, item: Mapping[str, t.Any], columns: tuple[str, ...]) -> Row:
+    rest = [_stored(name, item.get(name)) for name in columns[1:]]
+    if "estimated" in item:
+        rest[-1] = int(bool(item["estimated"]))
+    return (run_id, place, *rest)
+
+
+def _unnumbered(columns: tuple[str, ...], row: Row) -> dict[str, t.Any]:
+    values = named(columns, row, _JSON)
+    del values["position"]
+    return values
+
+
+def _nothing(_link: Link) -> None:
+    """The heartbeat itself is the housekeeper's; the job only wakes the writer."""

@@ -1,0 +1,169 @@
+"""SQLite: one file, write-ahead log, one writer at a time.
+
+Law of this room: writers take the write lock first (``BEGIN IMMEDIATE``), so a transaction that began
+can finish; readers run single statements in autocommit and never upgrade. A commit is safe against a
+crash of any process; after a power cut the last commits may be missing, never half of one
+(``synchronous=NORMAL``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+import typing as t
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import gevent
+from sqlalchemy import Executable, NullPool, create_engine, event
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.engine import Connection
+
+from app.store.db import Busy, Row, Statement
+from app.store.errors import StoreFailed
+
+_BUSY_MS = 1000  # one attempt of the writer's thread; its patience is the writer's business
+_BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _is_busy(error: BaseException) -> bool:
+    # The low byte is the primary code; e.g. SQLITE_BUSY_RECOVERY carries more above it.
+    return (
+        isinstance(error, sqlite3.OperationalError)
+        and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _BUSY_CODES
+    )
+
+
+class SqliteBackend:
+    """See :class:`app.store.db.Backend`."""
+
+    def __init__(self, path: str, wait_s: float) -> None:
+        self.path = Path(path)
+        self._wait_s = wait_s
+        self._dialect = SQLiteDialect_pysqlite(paramstyle="qmark")
+        self._reader: sqlite3.Connection | None = None
+
+    def prepare(self, statement: Executable) -> Statement:
+        """See :class:`app.store.db.Backend`."""
+        return Statement(statement, self._dialect)
+
+    def rows(self, statement: Statement, values: Mapping[str, t.Any]) -> list[Row]:
+        """See :class:`app.store.db.Backend`. Readers wait for nobody but a recovery after a crash."""
+        deadline = None
+        while True:
+            try:
+                reader = self._reader or self._open_reader()
+                return reader.execute(statement.sql, statement.bind(values)).fetchall()
+            except sqlite3.Error as error:
+                deadline = deadline or time.monotonic() + self._wait_s
+                if not _is_busy(error) or time.monotonic() > deadline:
+                    raise self._unreadable(error) from error
+            gevent.sleep(0.01)
+
+    def connect(self) -> sqlite3.Connection:
+        """See :class:`app.store.db.Backend`."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        raw = sqlite3.connect(
+            self.path, timeout=_BUSY_MS / 1000, isolation_level=None, check_same_thread=False
+        )
+        raw.execute("PRAGMA synchronous=NORMAL")
+        raw.execute("PRAGMA foreign_keys=ON")
+        return raw
+
+    def begin(self, raw: sqlite3.Connection) -> None:
+        """See :class:`app.store.db.Backend`. The wait is inside SQLite, without the interpreter's lock."""
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if _is_busy(error):
+                raise Busy from error
+            raise
+
+    def commit(self, raw: sqlite3.Connection) -> None:
+        """See :class:`app.store.db.Backend`."""
+        raw.execute("COMMIT")
+
+    def rollback(self, raw: sqlite3.Connection) -> None:
+        """See :class:`app.store.db.Backend`. SQLite itself has rolled back after some errors."""
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+
+    @contextmanager
+    def migration_lock(self) -> Iterator[Connection]:
+        """See :class:`app.store.db.Backend`. The lock is the kernel's, so a killed migration frees it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(f"{self.path}.migrate-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            while not _locked(handle):
+                gevent.sleep(0.02)
+            yield from self._migration_connection()
+        finally:
+            os.close(handle)
+
+    def _migration_connection(self) -> Iterator[Connection]:
+        engine = create_engine(f"sqlite:///{self.path}", poolclass=NullPool)
+        # The driver would commit before every DDL statement; with BEGIN given by us a migration is atomic.
+        event.listen(engine, "connect", _manual_transactions)
+        event.listen(engine, "begin", _begin_immediate)
+        try:
+            with engine.connect() as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+    def revision(self) -> str | None:
+        """See :class:`app.store.db.Backend`."""
+        if not self.path.exists():
+            return None
+        try:
+            reader = self._reader or self._open_reader()
+            found = reader.execute("SELECT version_num FROM alembic_version").fetchall()
+        except sqlite3.Error as error:
+            if "no such table" in str(error):
+                return None
+            raise self._unreadable(error) from error
+        return str(found[0][0]) if found else None
+
+    def close(self) -> None:
+        """See :class:`app.store.db.Backend`."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _open_reader(self) -> sqlite3.Connection:
+        if not self.path.exists():  # reading must not leave an empty database behind
+            raise StoreFailed(f"There is no database at {self.path}. {_START}")
+        # timeout 0: SQLite would sleep on the hub; our own wait lets other greenlets run.
+        reader = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        reader.execute("PRAGMA query_only=ON")
+        self._reader = reader
+        return reader
+
+    def _unreadable(self, error: sqlite3.Error) -> StoreFailed:
+        if "no such table" in str(error) or "no such column" in str(error):
+            return StoreFailed(f"The database {self.path} is not up to date. {_START}")
+        return StoreFailed(f"The database {self.path} cannot be read ({error}).")
+
+
+_START = "Run `studio migrate`; `studio serve` does so by itself."
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _manual_transactions(raw: t.Any, _record: t.Any) -> None:
+    raw.isolation_level = None
+    raw.execute("PRAGMA busy_timeout=30000")
+    raw.execute("PRAGMA journal_mode=WAL")  # kept in the file: every later connection has it
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,70 @@
+"""The store as the rest of the program sees it: one object per process.
+
+Law of this room: opened after the fork, closed before the end. Everything else is in the repositories.
+"""
+
+from __future__ import annotations
+
+from app.clock import Clock, SystemClock
+from app.config import Settings
+from app.store import migrate
+from app.store.catalog import Catalog
+from app.store.db import open_backend
+from app.store.keys import Keys
+from app.store.owners import Heartbeat
+from app.store.runs import Runs
+from app.store.workflows import Workflows
+from app.store.writer import Writer
+
+
+class Store:
+    """Keys, workflows and runs of one installation.
+
+    :param settings: ``database_url`` and ``store_wait_s`` are read.
+    :ivar keys: :class:`app.store.keys.Keys`.
+    :ivar workflows: :class:`app.store.workflows.Workflows`.
+    :ivar runs: :class:`app.store.runs.Runs`.
+    :ivar owner_id: the owner of runs whose row names none.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        clock = clock or SystemClock()
+        self._backend = open_backend(settings.database_url, settings.store_wait_s)
+        self._heartbeat = Heartbeat(self._backend)
+        self._writer = Writer(self._backend, settings.store_wait_s, self._heartbeat)
+        self._catalog = Catalog(self._backend)
+        self.owner_id = SystemClock().new_id(
+            "own"
+        )  # never a test's counted id: two processes may share a file
+        self.keys = Keys(self._backend, self._writer, self._catalog, clock)
+        self.workflows = Workflows(self._backend, self._writer, self._catalog, clock)
+        self.runs = Runs(self._backend, self._writer, self._heartbeat, clock, self.owner_id)
+        self.generation = self._catalog.generation
+
+    def open(self) -> None:
+        """Nothing is connected before its first use, so that a store made before a fork can be used after it."""
+
+    def close(self) -> None:
+        """Write what is queued, sign off as an owner, close the connections. Safe to call again."""
+        if not self._writer.closed and not self._heartbeat.idle:
+            self._writer.post(self._heartbeat.leave, "the end of this process")
+        self._writer.close()
+        self._backend.close()
+
+    def is_new(self) -> bool:
+        """Whether the database has no tables yet."""
+        return self._backend.revision() is None
+
+    def migrate(self) -> None:
+        """Bring the database to this program's revision; makes it if there is none.
+
+        :raises NotMigrated: it was made by a newer version.
+        """
+        migrate.migrate(self._backend)
+
+    def check_revision(self) -> None:
+        """Refuse a database that this program does not fit.
+
+        :raises NotMigrated: with what to do about it.
+        """
+        migrate.check_revision(self._backend)

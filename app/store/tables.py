@@ -1,0 +1,159 @@
+"""The tables, as SQLAlchemy Core values.
+
+Law of this room: instants are epoch milliseconds, spans milliseconds, JSON is text made by
+:mod:`app.encoding` (one form on every database, member order kept). A change here comes with a
+migration; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: One row: what request paths cache by. Every write to keys, workflows and versions raises ``generation``.
+catalog = Table(
+    "catalog",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("generation", BigInteger, nullable=False),
+)
+
+#: ``hash`` is the SHA-256 of the whole key, which itself is stored nowhere; ``prefix`` is for people.
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("prefix", Text, nullable=False),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("scopes", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("revoked_at", BigInteger),
+)
+
+#: ``document`` is the draft; ``live_version`` is NULL while nothing is deployed.
+workflows = Table(
+    "workflows",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("live_version", Integer),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+#: Immutable copies; versions count from 1 per workflow.
+workflow_versions = Table(
+    "workflow_versions",
+    metadata,
+    Column("workflow_id", Text, ForeignKey("workflows.id", ondelete="CASCADE"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("name", Text),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("workflow_id", "version"),
+)
+
+#: A process that runs workflows. ``place``, ``pid`` and ``born`` identify it to processes of the same host;
+#: ``beat`` grows while it lives, for all others.
+owners = Table(
+    "owners",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("place", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("born", BigInteger, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+)
+
+#: No foreign key to workflows: ``studio run FILE`` runs documents that were never saved.
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("workflow_id", Text, nullable=False),
+    Column("version", Integer),
+    Column("key_id", Text),
+    Column("conversation_id", Text),
+    Column("status", Text, nullable=False),
+    Column("cause", Text),
+    Column("input", Text),
+    Column("output", Text),
+    Column("partial_text", Text),
+    Column("error", Text),
+    Column("usage", Text),
+    Column("tool_calls", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("queued_ms", BigInteger),
+    Column("active_ms", BigInteger),
+    Column("human_wait_ms", BigInteger),
+    Column("owner_id", Text),
+    Column("owner_epoch", BigInteger, nullable=False),
+    Column("seq_reserved", BigInteger, nullable=False),
+)
+#: Only open runs are in it, so that it stays as small as the number of live runs.
+Index(
+    "ix_runs_open",
+    runs.c.owner_id,
+    sqlite_where=runs.c.ended_at.is_(None),
+    postgresql_where=runs.c.ended_at.is_(None),
+)
+
+#: The block log, written once, with the run's end. ``position`` is the order of the log, from 0.
+run_blocks = Table(
+    "run_blocks",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("block", Text, nullable=False),
+    Column("execution", Integer, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("started_at", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("duration_ms", BigInteger),
+    Column("output", Text),
+    Column("error", Text),
+    PrimaryKeyConstraint("run_id", "position"),
+    sqlite_with_rowid=False,
+)
+
+#: One row per model call.
+run_usage = Table(
+    "run_usage",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("block", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("tokens", Text, nullable=False),
+    Column("cost", Float),
+    Column("currency", Text, nullable=False),
+    Column("estimated", Integer, nullable=False),
+    PrimaryKeyConstraint("run_id", "position"),
+    sqlite_with_rowid=False,
+)
