@@ -1,0 +1,149 @@
+"""JSON Schema as users write it for tools and structured output.
+
+Law of this room: a schema is checked once, when a document is; nothing is ever fetched (a ``$ref``
+outside the schema is refused), and no ``pattern`` can stall a worker: patterns run on RE2, and one that
+RE2 does not know is a problem of the document.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+from collections.abc import Iterator, Mapping
+
+import re2  # type: ignore[import-untyped]  # ships no types
+
+from app import encoding
+from app.schemas.paths import join
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 8 << 20
+_MAX_PROBLEMS = 20
+
+
+def check_schema(schema: t.Any) -> str | None:
+    """What makes ``schema`` no usable JSON Schema, in one sentence; None when nothing does."""
+    import jsonschema  # 0.2 s to import: not before the first schema is met
+
+    if not isinstance(schema, Mapping):
+        return "must be a JSON Schema, an object"
+    wrapped = schema.get("json_schema")
+    if schema.get("type") == "json_schema" and isinstance(wrapped, Mapping):
+        return "must be the JSON Schema itself; write what is under json_schema.schema here"
+    try:
+        validator = _class_of(schema)
+        validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        where = join("", *error.absolute_path)
+        return f"is no valid JSON Schema{f' at {where}' if where else ''}: {_short(error.message)}"
+    except RecursionError:
+        return "is nested too deeply"
+    except Exception as error:  # a schema can break its own metaschema's check in ways the library does not name
+        return f"is no valid JSON Schema ({type(error).__name__})"
+    return next(_beyond(schema), None)
+
+
+def _class_of(schema: Mapping[str, t.Any]) -> t.Any:
+    from jsonschema import validators
+
+    return validators.validator_for(schema, default=validators.Draft202012Validator)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:197] + "…"
+
+
+def _beyond(schema: t.Any) -> Iterator[str]:
+    """Problems the metaschema cannot see: references that lead out, patterns RE2 does not know."""
+    stack = [schema]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, list):
+            stack.extend(here)
+        elif isinstance(here, Mapping):
+            for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+                target = here.get(key)
+                if isinstance(target, str) and not target.startswith("#"):
+                    yield f'"{key}" must point into the schema itself (#/$defs/...), not to {_short(target)}'
+            yield from _bad_patterns(here)
+            # enum, const and the like hold values, not schemas.
+            stack.extend(v for k, v in here.items() if k not in ("enum", "const", "default", "examples"))
+
+
+def _bad_patterns(here: Mapping[str, t.Any]) -> Iterator[str]:
+    properties = here.get("patternProperties")
+    patterns = list(properties) if isinstance(properties, Mapping) else []
+    if isinstance(here.get("pattern"), str):
+        patterns.append(here["pattern"])
+    for pattern in patterns:
+        if _compiled(pattern) is None:
+            yield f"the pattern {_short(pattern)!r} uses what RE2 has not (look-around, back-references); rewrite it"
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(pattern: str) -> t.Any:
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except (re2.error, ValueError, TypeError):
+        return None
+
+
+class Checker:
+    """A schema ready to judge values; :func:`checker` makes one per schema text."""
+
+    def __init__(self, schema: Mapping[str, t.Any]) -> None:
+        import referencing
+        from jsonschema import validators
+
+        safe = validators.extend(
+            _class_of(schema), {"pattern": _pattern, "patternProperties": _pattern_properties}
+        )
+        # An empty registry keeps the library from fetching references by itself.
+        self._validator = safe(schema, registry=referencing.Registry())
+
+    def problems(self, value: t.Any) -> list[tuple[str, str]]:
+        """What ``value`` violates, as (JSON path, sentence); at most 20, in the value's order.
+
+        The sentences may quote the value: they are for the model and for run records, not for error messages.
+        """
+        found = []
+        try:
+            for error in self._validator.iter_errors(value):
+                found.append((join("", *error.absolute_path), _short(error.message)))
+                if len(found) == _MAX_PROBLEMS:
+                    break
+        except RecursionError:
+            found.append(("", "is nested too deeply for its schema"))
+        except Exception as error:  # e.g. a $ref that leads nowhere, met only now
+            found.append(("", f"its schema cannot be applied ({type(error).__name__})"))
+        return found
+
+
+def checker(schema: Mapping[str, t.Any]) -> Checker:
+    """The checker of a schema, cached by its text."""
+    return _checker(encoding.dumps(schema))
+
+
+@functools.lru_cache(maxsize=256)
+def _checker(text: bytes) -> Checker:
+    return Checker(encoding.loads(text))
+
+
+def _pattern(validator: t.Any, pattern: t.Any, instance: t.Any, schema: t.Any) -> Iterator[t.Any]:
+    from jsonschema import ValidationError
+
+    if isinstance(instance, str) and isinstance(pattern, str):
+        compiled = _compiled(pattern)
+        if compiled is not None and not compiled.search(instance):
+            yield ValidationError(f"{instance[:100]!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: t.Any, table: t.Any, instance: t.Any, schema: t.Any) -> Iterator[t.Any]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, inner in table.items():
+        compiled = _compiled(pattern)
+        for key, value in instance.items():
+            if compiled is not None and compiled.search(key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)

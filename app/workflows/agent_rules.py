@@ -1,0 +1,111 @@
+"""What an agent's config must fulfil beyond the types of its fields.
+
+Law of this room: rules work on the raw config, so that one wrong field does not hide what is wrong with
+the others. Facts of vendors are not known here; they come through the block type's own ``check``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Mapping, Sequence
+
+from app.errors import Problem
+from app.schemas.json_schema import check_schema
+from app.schemas.paths import did_you_mean, join, shown
+from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems
+
+THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto")
+TOOL_CHOICES = ("auto", "none", "required")
+MAX_TOOLS = 128
+#: Documented, not built: refused by name unless left at what changes nothing.
+_LATER = {
+    "redact": "PII redaction is",
+    "fallbacks": "fallback models are",
+    "files": "files are",
+    "capture": "capture is",
+}
+
+
+def agent_problems(config: Mapping[str, t.Any], path: str, tool_names: Collection[str]) -> list[Problem]:
+    """Everything wrong with an agent's config, by the rules of contract section 2.
+
+    :param config: as in the document.
+    :param tool_names: the registered tools.
+    """
+    problems = _thinking(config.get("thinking"), join(path, "thinking"))
+    names, tools = _tools(config.get("tools"), join(path, "tools"), tool_names)
+    problems += tools
+    problems += _tool_choice(config.get("tool_choice"), join(path, "tool_choice"), names)
+    problems += _response_format(config.get("response_format"), join(path, "response_format"))
+    problems += _memory(config.get("memory"), join(path, "memory"))
+    for key, subject in _LATER.items():
+        if config.get(key) not in (None, [], {}, False):
+            problems.append(Problem(join(path, key), f"{subject} {NOT_SUPPORTED}; leave {key} out"))
+    return problems
+
+
+def is_not_supported(problem: Problem) -> bool:
+    """Whether a problem is about something documented that is not built."""
+    return NOT_SUPPORTED in problem.message
+
+
+def _thinking(value: t.Any, path: str) -> list[Problem]:
+    if value is None or value in THINKING_LEVELS:
+        return []
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return []
+    levels = " | ".join(THINKING_LEVELS)
+    return [Problem(path, f"must be {levels}, or a token budget above 0, not {shown(value)}")]
+
+
+def _tools(value: t.Any, path: str, tool_names: Collection[str]) -> tuple[list[str], list[Problem]]:
+    """The declared names and what is wrong with the list."""
+    if value is None:
+        return [], []
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return [], [Problem(path, f"must be a list of tools, not {shown(value)}")]
+    problems: list[Problem] = []
+    if len(value) > MAX_TOOLS:
+        problems.append(Problem(path, f"must have at most {MAX_TOOLS} entries; it has {len(value)}"))
+    names: list[str] = []
+    for index, raw in enumerate(value[:MAX_TOOLS]):
+        where = join(path, index)
+        problems += entry_problems(raw, where, tool_names)
+        name = raw.get("name") if isinstance(raw, Mapping) else raw
+        if not isinstance(name, str):
+            continue
+        if name in names:
+            problems.append(Problem(where, f"the tool {shown(name)} is declared twice; names must differ"))
+        names.append(name)
+    return names, problems
+
+
+def _tool_choice(value: t.Any, path: str, names: Collection[str]) -> list[Problem]:
+    if value is None or (isinstance(value, str) and value in names):
+        return []
+    if not isinstance(value, str):
+        return [Problem(path, f"must be auto, none, required or the name of a tool, not {shown(value)}")]
+    if value == "required" and not names:
+        return [Problem(path, "requires a tool call, but the agent has no tools; declare one or use auto")]
+    if value in TOOL_CHOICES:
+        return []
+    near = did_you_mean(value, (*TOOL_CHOICES, *names))
+    return [Problem(path, f"names {shown(value)}, which is not among the agent's tools. {near}")]
+
+
+def _response_format(value: t.Any, path: str) -> list[Problem]:
+    if value is None:
+        return []
+    problem = check_schema(value)
+    if problem is None and value.get("type", "object") != "object":
+        problem = f"must be of type object, not {shown(value['type'])}; wrap it in an object with one property"
+    return [Problem(path, problem)] if problem else []
+
+
+def _memory(value: t.Any, path: str) -> list[Problem]:
+    kind = value.get("type") if isinstance(value, Mapping) else value
+    if kind in (None, "none") and (value is None or isinstance(value, (str, Mapping))):
+        return []
+    if isinstance(value, Mapping):
+        path = join(path, "type")
+    return [Problem(path, f"memory is {NOT_SUPPORTED}; leave it out or use {{type: none}}")]

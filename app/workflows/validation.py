@@ -1,0 +1,346 @@
+"""From document to :class:`CompiledWorkflow`, or every problem at once.
+
+Law of this room: nothing here stops at the first problem, and nothing but ``ValidationFailed`` leaves it,
+whatever JSON comes in. Each problem has its JSON path and the cure; they come in document order. What
+block types, models and tools exist is told by the caller.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from app.errors import Problem, ValidationFailed
+from app.schemas import derive
+from app.schemas.paths import did_you_mean, in_document_order, join, shown
+from app.workflows import graph
+from app.workflows.agent_rules import agent_problems, is_not_supported
+from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
+from app.workflows.document import parse
+from app.workflows.template_syntax import ANY_BLOCK, NAMES, inspect
+from app.workflows.tool_entries import NOT_SUPPORTED, template_problems
+from plugins.registry import RegistryError
+from plugins.spec.blocks import BlockType
+
+#: What ``check_model`` does: raises with the message for a model that cannot be, returns a warning or None.
+CheckModel = Callable[[str], str | None]
+#: Rules of the caller on an agent's config: (path inside the config, message) pairs.
+CheckAgent = Callable[[t.Any], list[tuple[str, str]]]
+
+ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_BLOCKS = 500
+MAX_EDGES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """Top level of a document."""
+
+    blocks: tuple[t.Any, ...]
+    name: str = field(default="Untitled", metadata={"nonempty": True, "most": 255})
+    edges: tuple[t.Any, ...] = ()
+    variables: Mapping[str, t.Any] = field(default_factory=dict)
+    settings: t.Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """One entry of ``blocks``."""
+
+    id: str
+    type: str
+    name: str | None = field(default=None, metadata={"nonempty": True, "most": 255})
+    config: Mapping[str, t.Any] = field(default_factory=dict)
+    position: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """One entry of ``edges``."""
+
+    source: str
+    target: str
+    source_handle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """Keys that every block's config takes."""
+
+    timeout_s: float | None = field(
+        default=None, metadata={"doc": "Longest one execution may take, in seconds.", "above": 0, "high": 604800}
+    )
+    retries: int = field(default=0, metadata={"doc": "Further attempts after a failure.", "low": 0, "high": 10})
+    on_error: t.Literal["fail", "continue"] = field(
+        default="fail", metadata={"doc": "fail ends the run; continue goes on without this block's output."}
+    )
+
+
+#: Rows for the reference of every block type.
+COMMON_CONFIG: type = _Common
+_COMMON_KEYS = tuple(entry.name for entry in dataclasses.fields(_Common))
+
+
+def compile_document(
+    document: t.Any,
+    block_types: Mapping[str, BlockType],
+    check_model: CheckModel,
+    tool_names: Collection[str],
+    settings: WorkflowSettings | None = None,
+    *,
+    check_agent: CheckAgent | None = None,
+) -> CompiledWorkflow:
+    """Check a document and make of it what the engine runs.
+
+    :param document: as of ``app.workflows.document.parse`` (a mapping is checked and copied).
+    :param block_types: by ``type``.
+    :param check_model: judges ``model`` of any config; a ``RegistryError`` or ``LookupError`` is a problem, a
+        returned text a warning.
+    :param tool_names: the registered tools.
+    :param settings: what ``settings`` that the document leaves unset are; the documented defaults when None.
+    :param check_agent: further rules on an agent's config, beside its type's own ``check``.
+    :raises ValidationFailed: with every problem; code ``not_supported`` when all of them are about things that
+        are documented and not built.
+    """
+    work = _Compiler(block_types, check_model, tool_names, check_agent)
+    tree = parse(document)
+    compiled = work.compile(tree, settings or WorkflowSettings())
+    if compiled is None:
+        problems = in_document_order(tree, work.problems)
+        unbuilt = all(is_not_supported(problem) for problem in problems)
+        raise ValidationFailed(problems, code="not_supported" if unbuilt else "validation_failed")
+    return compiled
+
+
+class _Compiler:
+    """One pass over one document; collects problems and warnings."""
+
+    def __init__(
+        self,
+        block_types: Mapping[str, BlockType],
+        check_model: CheckModel,
+        tool_names: Collection[str],
+        check_agent: CheckAgent | None,
+    ) -> None:
+        self._types = block_types
+        self._check_model = check_model
+        self._tools = tool_names
+        self._check_agent = check_agent
+        self.problems: list[Problem] = []
+        self._warnings: list[Problem] = []
+        self._reads: list[tuple[str, str]] = []
+
+    def compile(self, tree: dict[str, t.Any], defaults: WorkflowSettings) -> CompiledWorkflow | None:
+        """The workflow, or None with ``problems`` filled."""
+        shape, problems = derive.load(_Document, tree)
+        self.problems += problems
+        raw_blocks = _list(tree.get("blocks"))[:MAX_BLOCKS]
+        raw_edges = _list(tree.get("edges"))[:MAX_EDGES]
+        self._sizes(tree)
+        chosen = self._settings(tree.get("settings"), defaults)
+        entries = [self._entry(raw, index) for index, raw in enumerate(raw_blocks)]
+        self._duplicates(entries)
+        types = {e.id: self._types.get(e.type) for e in entries if e is not None}
+        edges = self._edges(raw_edges, types, all_known=None not in entries)
+        blocks = [self._block(e, index) for index, e in enumerate(entries) if e is not None]
+        entry = self._graph(entries, types, edges)
+        self._check_reads(types)
+        if self.problems or shape is None or chosen is None or entry is None:
+            return None
+        return CompiledWorkflow(
+            name=shape.name,
+            document=tree,
+            blocks={block.id: block for block in blocks if block is not None},
+            edges=tuple(edges.values()),
+            incoming=graph.grouped(edges.values(), lambda edge: edge.target),
+            outgoing=graph.grouped(edges.values(), lambda edge: edge.source),
+            entry=entry,
+            variables=shape.variables,
+            settings=chosen,
+            warnings=tuple(in_document_order(tree, self._warnings)),
+        )
+
+    def _say(self, path: str, message: str) -> None:
+        self.problems.append(Problem(path, message))
+
+    def _sizes(self, tree: Mapping[str, t.Any]) -> None:
+        blocks, edges = tree.get("blocks"), tree.get("edges")
+        if isinstance(blocks, list) and not blocks:
+            self._say("blocks", "must have at least one block; add an agent")
+        for key, value, most in (("blocks", blocks, MAX_BLOCKS), ("edges", edges, MAX_EDGES)):
+            if isinstance(value, list) and len(value) > most:
+                self._say(key, f"must have at most {most} entries; it has {len(value)}")
+
+    def _settings(self, raw: t.Any, defaults: WorkflowSettings) -> WorkflowSettings | None:
+        if raw is None:
+            return defaults
+        if not isinstance(raw, Mapping):
+            self._say("settings", f"must be an object, not {shown(raw)}")
+            return None
+        base = {entry.name: getattr(defaults, entry.name) for entry in dataclasses.fields(defaults)}
+        given = {key: value for key, value in raw.items() if value is not None}
+        chosen, problems = derive.load(WorkflowSettings, {**base, **given}, "settings")
+        self.problems += problems
+        if raw.get("durable") is True:
+            self._say("settings.durable", f"durable runs are {NOT_SUPPORTED}; leave durable out or set it to false")
+        return chosen
+
+    def _entry(self, raw: t.Any, index: int) -> _Block | None:
+        path = join("blocks", index)
+        entry, problems = derive.load(_Block, raw, path)
+        if isinstance(raw, Mapping):
+            for key in _COMMON_KEYS:
+                if key in raw:
+                    problems = [p for p in problems if p.path != join(path, key)]
+                    problems.append(Problem(join(path, key), "belongs into the block's config"))
+        self.problems += problems
+        if entry is None and isinstance(raw, Mapping):
+            # Without its wrong keys, so that the rest of the block is still looked at.
+            bad = {p.path for p in problems}
+            entry, _ = derive.load(_Block, {k: v for k, v in raw.items() if join(path, k) not in bad}, path)
+        if entry is None:
+            return None
+        if not ID.fullmatch(entry.id):
+            self._say(join(path, "id"), f"must match {ID.pattern}, not {shown(entry.id)}")
+        if entry.type not in self._types:
+            near = did_you_mean(entry.type, sorted(self._types))
+            self._say(join(path, "type"), f"there is no block type {shown(entry.type)}. {near}".rstrip())
+        return entry
+
+    def _duplicates(self, entries: list[_Block | None]) -> None:
+        first: dict[str, int] = {}
+        for index, entry in enumerate(entries):
+            if entry is None:
+                continue
+            if entry.id in first:
+                where = join("blocks", first[entry.id])
+                self._say(join("blocks", index, "id"), f"{shown(entry.id)} is the id of {where} already; ids must differ")
+            first.setdefault(entry.id, index)
+
+    def _edges(
+        self, raw_edges: list[t.Any], types: Mapping[str, BlockType | None], all_known: bool
+    ) -> dict[str, Edge]:
+        """The good edges by their path. ``all_known``: no block was too broken to have an id."""
+        found: dict[str, Edge] = {}
+        for index, raw in enumerate(raw_edges):
+            path = join("edges", index)
+            entry, problems = derive.load(_Edge, raw, path)
+            self.problems += problems
+            if entry is None:
+                continue
+            edge = Edge(entry.source, entry.source_handle, entry.target)
+            dangling = [(key, name) for key, name in (("source", edge.source), ("target", edge.target)) if name not in types]
+            for key, name in dangling if all_known else ():
+                self._say(join(path, key), f"there is no block {shown(name)}. {did_you_mean(name, types)}".rstrip())
+            if dangling:
+                continue
+            self._handle(edge, types[edge.source], join(path, "source_handle"))
+            if edge in found.values():
+                self._say(path, "is there twice; remove one")
+                continue
+            found[path] = edge
+        return found
+
+    def _handle(self, edge: Edge, block_type: BlockType | None, path: str) -> None:
+        if block_type is None or edge.handle in block_type.handles:
+            return
+        named = [handle for handle in block_type.handles if handle]
+        plain = "leave it out for the plain edge. " if "" in block_type.handles else ""
+        near = did_you_mean(edge.handle, named)
+        subject = f"{shown(edge.handle)} is no handle" if edge.handle else "is required: there is no plain edge"
+        self._say(path, f"{subject} of the type {block_type.type_name}; {plain}{near}".rstrip("; "))
+
+    def _block(self, entry: _Block, index: int) -> CompiledBlock | None:
+        block_type = self._types.get(entry.type)
+        path = join("blocks", index, "config")
+        if block_type is None:
+            return None
+        own = {f.name for f in dataclasses.fields(block_type.config)}
+        common_keys = [key for key in _COMMON_KEYS if key not in own]
+        common, problems = derive.load(
+            _Common, {key: entry.config[key] for key in common_keys if key in entry.config}, path
+        )
+        config, more = derive.load(
+            block_type.config, {k: v for k, v in entry.config.items() if k not in common_keys}, path
+        )
+        problems += more
+        if block_type.type_name == AGENT:
+            told = {problem.path for problem in problems}
+            problems += [p for p in agent_problems(entry.config, path, self._tools) if p.path not in told]
+        problems += self._templates(block_type, entry.config, path)
+        if config is not None:
+            problems += self._own_rules(block_type, config, path)
+        self.problems += problems
+        self._model(entry.config.get("model"), path, own)
+        if config is None or common is None:
+            return None
+        structured = getattr(config, "response_format", None) is not None
+        return CompiledBlock(
+            entry.id, block_type, entry.name or entry.id, config,
+            common.timeout_s, common.retries, common.on_error, structured,
+        )  # fmt: skip
+
+    def _own_rules(self, block_type: BlockType, config: t.Any, path: str) -> list[Problem]:
+        found = []
+        if block_type.check is not None:
+            found = [Problem(where, message) for where, message in block_type.check(config, path)]
+        if self._check_agent is not None and block_type.type_name == AGENT:
+            for inner, message in self._check_agent(config):
+                found.append(Problem(f"{path}{'' if inner.startswith('[') else '.'}{inner}" if inner else path, message))
+        return found
+
+    def _templates(self, block_type: BlockType, config: Mapping[str, t.Any], path: str) -> list[Problem]:
+        problems = []
+        for entry in dataclasses.fields(block_type.config):
+            if entry.metadata.get("template"):
+                key = entry.metadata.get("key", entry.name)
+                problems += template_problems(
+                    config.get(key),
+                    join(path, key),
+                    secret_safe=bool(entry.metadata.get("secret_safe")),
+                    look=lambda where, source: self._reads.append((where, source)),
+                )
+        return problems
+
+    def _model(self, model: t.Any, path: str, own: Collection[str]) -> None:
+        if "model" not in own or not isinstance(model, str):
+            return
+        where = join(path, "model")
+        try:
+            warning = self._check_model(model)
+        except (RegistryError, LookupError, ValueError) as error:
+            self._say(where, str(error.args[0]) if error.args else str(error))
+        else:
+            if isinstance(warning, str):
+                self._warnings.append(Problem(where, warning))
+
+    def _graph(
+        self, entries: list[_Block | None], types: Mapping[str, BlockType | None], edges: Mapping[str, Edge]
+    ) -> str | None:
+        if not types or None in entries:
+            return None  # what cannot be reached is not known while blocks or their ids are missing
+        places: dict[str, str] = {}
+        for index, known in enumerate(entries):
+            if known is not None:
+                places.setdefault(known.id, join("blocks", index))
+        entry, problems = graph.check(places, types, edges)
+        self.problems += problems
+        return entry
+
+    def _check_reads(self, blocks: Collection[str]) -> None:
+        for path, source in self._reads:
+            template = inspect(source)
+            for name in template.unknown:
+                near = did_you_mean(name, NAMES)
+                self._warnings.append(Problem(path, f"{shown(name)} is set nowhere and renders empty. {near}"))
+            for block in sorted(template.blocks):
+                if block != ANY_BLOCK and block not in blocks:
+                    near = did_you_mean(block, blocks)
+                    self._warnings.append(Problem(path, f"there is no block {shown(block)}; it renders empty. {near}"))
+
+
+def _list(value: t.Any) -> list[t.Any]:
+    return value if isinstance(value, list) else []
