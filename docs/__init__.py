@@ -1,0 +1,1 @@
+"""The documentation's build tools are importable by the tests that run them."""

@@ -1,0 +1,154 @@
+"""Pages made from what the built-in plugins offer: capabilities, block types, tools, scripts.
+
+Law of this room: the same objects as at run time, of the built-in plugins only, so that what happens to be
+installed here does not change a page.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from functools import cache
+
+from docs._tools.markdown import code, prose, table
+
+
+@cache
+def registry() -> t.Any:
+    """What the built-in plugins add up to."""
+    from app import builtins, config
+    from plugins.manager import create_manager
+    from plugins.registry import Registry
+
+    made = Registry(create_manager(entry_points=False, builtins=builtins.plugins(config.load({}))))
+    broken = [f"{row.name}: {row.error}" for row in made.manager.report() if row.error]
+    if broken:  # a server goes on without a broken part; a page must not
+        raise RuntimeError("; ".join(broken))
+    return made
+
+
+def blocks() -> str:
+    """One section per block type, from its configuration class."""
+    from app.schemas.derive import describe
+
+    sections = [
+        "# Block types",
+        "Fields of `config`. Every block also takes `timeout_s`, `retries` and `on_error`. Templates are Jinja2; what they "
+        "see is described in [The workflow document](../workflow-document.md).",
+    ]
+    for name, block in sorted(registry().block_types.items()):
+        rows = [
+            (f"`{doc.name}`", doc.type, "required" if doc.required else _default(doc.default), doc.doc)
+            for doc in describe(block.config)
+        ]
+        handles = ", ".join("plain" if handle == "" else f"`{handle}`" for handle in block.handles)
+        sections += [
+            f"## {name}",
+            block.summary,
+            f"Outgoing edges: {handles}." if handles else "",
+            table(("Field", "Type", "Default", "Meaning"), rows),
+        ]
+    return "\n\n".join(part for part in sections if part)
+
+
+def _default(value: t.Any) -> str:
+    return "" if value in (None, [], {}, "") else f"`{value}`"
+
+
+def tools() -> str:
+    """Registered tools with their parameters."""
+    sections = [
+        "# Tools",
+        "Tools an agent can name in `tools`. Inline ones need no code: see "
+        "[The workflow document](../workflow-document.md#tools).",
+    ]
+    for name, tool in sorted(registry().tools.items()):
+        schema = json.dumps(dict(tool.parameters), indent=2, ensure_ascii=False)
+        sections += [f"## {name}", tool.description, code(schema, "json")]
+    return "\n\n".join(sections)
+
+
+def scripts() -> str:
+    """The scripted family: its file format and the scripts that come with it."""
+    from providers import script_schema, scripted
+
+    shipped = scripted.Scripts()
+    rows = [(f"`scripted/{name}`", shipped.load(name).description) for name in shipped.names()]
+    return "\n\n".join(
+        [
+            "# The scripted family",
+            "A model that says what a file tells it to, word by word, with the delays, tool calls, errors and stalls the "
+            "file asks for. It is there for demos and tests and says so in its name: no model runs. "
+            "`scripted/NAME` is `STUDIO_SCRIPTS_DIR/NAME.yaml`, else one of these:",
+            table(("Model", "What it shows"), rows),
+            "## Writing a script",
+            _literal_blocks(script_schema.__doc__ or ""),
+        ]
+    )
+
+
+def _literal_blocks(docstring: str) -> str:
+    """A docstring whose ``::`` paragraphs become fenced YAML."""
+    out: list[str] = []
+    open_block = False
+    for line in prose(docstring).splitlines():
+        indented = line.startswith("    ") or not line
+        if open_block and not indented:
+            while out[-1] == "":
+                out.pop()
+            out += ["```", ""]
+            open_block = False
+        if line.endswith("::"):
+            out += [line.removesuffix(":"), "", "```yaml"]
+            open_block = True
+        elif not (open_block and out[-1] == "```yaml" and not line):
+            out.append(line.removeprefix("    ") if open_block else line)
+    return "\n".join([*out, "```"] if open_block else out)
+
+
+def _price(price: t.Any) -> str:
+    if price is None:
+        return "–"
+    given = price.values() if isinstance(price, dict) else price
+    values = [value for value in given if isinstance(value, int | float)][:2]
+    return "free" if not any(values) else " / ".join(f"{value:g}" for value in values)
+
+
+def capabilities() -> str:
+    """One row per model that can be listed, one per family whose models cannot."""
+    from plugins import capabilities as facts
+
+    rows = [
+        (
+            f"`{row['family']}/{'…' if row['model'] == facts.ANY_MODEL else row['model']}`",
+            row["thinking"],
+            ", ".join(row["thinkingControl"]) or "–",
+            row["tools"],
+            row["structuredOutput"],
+            ", ".join(row["inputs"]),
+            f"{row['contextWindow']:,}" if row["contextWindow"] else "–",
+            _price(row["price"]),
+            row["notes"],
+        )
+        for row in facts.rows(registry(), environ=None)
+    ]
+    head = (
+        "Model",
+        "Thinking",
+        "Levels",
+        "Live tools",
+        "Structured output",
+        "Inputs",
+        "Context",
+        "USD per million in / out",
+        "Notes",
+    )
+    return "\n\n".join(
+        [
+            "# Capabilities",
+            "What each model can do and what of it Studio shows. The runtime, the 400 messages, `studio capabilities` and "
+            "this table read the same objects. `…` stands for any model of an open family. Thinking: `none`, `hidden` (the "
+            "model thinks, the vendor shows nothing), `summary`, `full`, `as_sent` (whatever the server sends).",
+            table(head, rows),
+        ]
+    )
