@@ -1,0 +1,119 @@
+"""Server-sent events as vendors really send them, bytes in, payloads out.
+
+Law of this room: framing only. Nothing here knows what a payload means, and nothing here reads a
+socket. Follows the WHATWG text (LF, CRLF and CR, comments, several ``data`` lines, a byte order mark)
+and forgives what vendors get wrong: a space before ``data:``, events without a blank line between
+them, a last event without one, JSON where an event stream was promised.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from providers.spec import ProviderError
+
+#: A frame larger than this is no answer of a model; the bound keeps one upstream from taking all memory.
+MAX_FRAME = 64 * 1024 * 1024
+#: How much text outside any field is kept, to explain a stream that held no event.
+MAX_STRAY = 64 * 1024
+
+Payload = tuple[bytes, bytes]
+
+
+class SseReader:
+    """Cuts a byte stream into ``(event name, data)`` pairs; the pieces may be cut anywhere."""
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size = 0
+        self._cr = False
+        self._stray: list[bytes] = []
+        self._stray_size = 0
+
+    @property
+    def stray(self) -> bytes:
+        """Lines that were no field, joined: the body, when the vendor sent no event stream at all."""
+        return b"\n".join(self._stray)
+
+    def feed(self, data: bytes) -> list[Payload]:
+        """The events that ``data`` completes.
+
+        :raises ProviderError: ``provider_bad_stream`` for a frame over :data:`MAX_FRAME` bytes.
+        """
+        if self._cr or b"\r" in data:
+            data = self._unify(data)
+        if self._held:
+            if b"\n" not in data:  # a frame in many pieces is joined once, not once a piece
+                self._hold(data)
+                return []
+            self._held.append(data)
+            data = b"".join(self._held)
+        blocks = data.split(b"\n\n")
+        rest = blocks.pop()
+        if rest or self._held:
+            self._held = []
+            self._size = 0
+            if rest:
+                self._hold(rest)
+        found: list[Payload] = []
+        for block in blocks:
+            if block.startswith(b"data: ") and b"\n" not in block:
+                found.append((b"", block[6:]))
+            elif block:
+                self._parse(block, found)
+        return found
+
+    def end(self) -> list[Payload]:
+        """The event that the end of a body completes: vendors leave out the last blank line."""
+        found: list[Payload] = []
+        self._cr = False
+        if self._held:
+            self._parse(b"".join(self._held), found)
+            self._held = []
+        return found
+
+    def _hold(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
+        if self._size > MAX_FRAME:
+            raise ProviderError("provider_bad_stream", "The provider sent a single event that is too large.")
+
+    def _unify(self, data: bytes) -> bytes:
+        """``data`` with LF line ends; a CR at its end waits for what follows."""
+        if self._cr:
+            data = b"\r" + data
+        self._cr = data.endswith(b"\r")
+        if self._cr:
+            data = data[:-1]
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _parse(self, block: bytes, found: list[Payload]) -> None:
+        name = b""
+        lines: list[bytes] = []
+        for raw in block.split(b"\n"):
+            line = raw.lstrip(b" \xef\xbb\xbf")
+            if line.startswith(b"data:"):
+                lines.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif line.startswith(b"event:"):
+                name = line[6:].strip()
+            elif line and not line.startswith((b":", b"id:", b"retry:")):
+                self._keep_stray(raw)
+        if len(lines) == 1:
+            found.append((name, lines[0]))
+        elif lines:
+            self._several(name, lines, found)
+
+    def _several(self, name: bytes, lines: list[bytes], found: list[Payload]) -> None:
+        """One value over several lines, as the standard has it, or several events nobody separated."""
+        joined = b"\n".join(lines)
+        try:
+            orjson.loads(joined)
+        except ValueError:
+            found.extend((name, line) for line in lines)
+        else:
+            found.append((name, joined))
+
+    def _keep_stray(self, line: bytes) -> None:
+        if self._stray_size < MAX_STRAY:
+            self._stray.append(line)
+            self._stray_size += len(line)
