@@ -29,8 +29,6 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-import orjson
-
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -41,7 +39,7 @@ from providers.spec import (
     ToolResult,
     UserMessage,
 )
-from providers.surrogates import whole_text
+from providers.surrogates import encode
 
 WIRE_NAME = "openai_chat"
 
@@ -60,14 +58,6 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
         {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
         encode(build_body(request)),
     )
-
-
-def encode(body: Json) -> bytes:
-    """``body`` as JSON; text that is none (half a character from a caller) is made whole first."""
-    try:
-        return orjson.dumps(body)
-    except TypeError:
-        return orjson.dumps(_whole(body))
 
 
 def build_body(request: ModelRequest) -> Json:
@@ -246,13 +236,3 @@ def _call(call: ToolCall) -> Json:
     """A call as it goes back: arguments that were no object go back as ``{}``, since servers parse the history."""
     arguments = call.raw if call.arguments is not None and call.raw.strip() else "{}"
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _whole(value: t.Any) -> t.Any:
-    if isinstance(value, str):
-        return whole_text(value)
-    if isinstance(value, (list, tuple)):
-        return [_whole(item) for item in value]
-    if isinstance(value, Mapping):
-        return {whole_text(str(key)): _whole(item) for key, item in value.items()}
-    return value

@@ -10,6 +10,9 @@ from __future__ import annotations
 import json
 import re
 import typing as t
+from collections.abc import Mapping
+
+import orjson
 
 _LONE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -34,6 +37,25 @@ def whole_text(text: str) -> str:
         text = _PAIR.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
         return _LONE.sub("\ufffd", text)
     return text
+
+
+def whole_value(value: t.Any) -> t.Any:
+    """A JSON value with :func:`whole_text` done to every text in it."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, (list, tuple)):
+        return [whole_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {whole_text(str(key)): whole_value(item) for key, item in value.items()}
+    return value
+
+
+def encode(body: Mapping[str, t.Any]) -> bytes:
+    """A request's ``body`` as JSON; text that is none (half a character from a caller) is made whole first."""
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        return json.dumps(whole_value(body), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 class HalfJoiner:

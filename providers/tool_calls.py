@@ -13,13 +13,17 @@ import typing as t
 import orjson
 
 from providers.spec import ModelEvent, ModelRequest, ToolCallReady, ToolCallStarted
-from providers.surrogates import whole_text
+from providers.surrogates import whole_text, whole_value
 
 
 class OpenCall:
-    """A call under assembly. ``id`` is None until it is announced; ``extras`` go back to the vendor with it."""
+    """A call under assembly.
 
-    __slots__ = ("extras", "fragments", "id", "index", "name", "value", "vendor_id")
+    ``id`` is None until it is announced. ``extras`` go back to the vendor with it. ``closed``: the vendor said that
+    nothing of it follows.
+    """
+
+    __slots__ = ("closed", "extras", "fragments", "id", "index", "name", "value", "vendor_id")
 
     def __init__(self, index: int | None, vendor_id: str, name: str) -> None:
         self.index = index
@@ -29,12 +33,18 @@ class OpenCall:
         self.fragments: list[str] = []
         self.value: t.Any = None
         self.extras: dict[str, t.Any] = {}
+        self.closed = False
 
     def raw(self) -> str:
         """The arguments as the vendor wrote them; an object given as one is written as JSON."""
         if self.value is not None and not self.fragments:
             return _dumps(self.value)
         return whole_text("".join(self.fragments))
+
+    def parsed(self) -> t.Any:
+        """The arguments as an object; None when they are none."""
+        value = self.value if self.value is not None and not self.fragments else _loads(self.raw())
+        return value if isinstance(value, dict) else None
 
     def complete(self) -> bool:
         """Whether the arguments given so far are a whole JSON object already."""
@@ -98,7 +108,7 @@ class CallBook:
 
     def unfinished(self) -> bool:
         """Whether the last call may have been broken off: no arguments yet, or no whole object."""
-        return bool(self.calls) and not self.calls[-1].complete()
+        return bool(self.calls) and not (self.calls[-1].closed or self.calls[-1].complete())
 
     def settle(self, out: list[ModelEvent], *, cut: bool) -> bool:
         """Say of every call what became of its arguments, in call order.
@@ -186,18 +196,7 @@ def _loads(text: str) -> t.Any:
         value = json.loads(whole_text(text), parse_constant=_refuse)
     except (ValueError, RecursionError):
         return _BROKEN
-    return _whole(value) if "\\u" in text else value
-
-
-def _whole(value: t.Any) -> t.Any:
-    """``value`` with whole texts only: an escape can name half a character."""
-    if isinstance(value, str):
-        return whole_text(value)
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    if isinstance(value, dict):
-        return {whole_text(key): _whole(item) for key, item in value.items()}
-    return value
+    return whole_value(value) if "\\u" in text else value
 
 
 def _dumps(value: t.Any) -> str:

@@ -1,0 +1,212 @@
+"""The request side of the Messages wire.
+
+Law of this room: a request says what was asked for and nothing the vendor refuses. What differs between models
+and servers is a switch of the family's ``dialect``:
+
+====================  =======================================================================================
+switch                meaning
+====================  =======================================================================================
+``thinking_style``    ``budget`` (default): a level becomes ``thinking.budget_tokens``; ``adaptive``: it becomes
+                      ``output_config.effort``; ``none``: thinking is never asked for
+``thinking_off``      how level ``none`` is said: ``omit`` (default: nothing is sent), ``never`` (it cannot be),
+                      or the ``thinking.type`` that says it (``disabled``, ``between_tools``). Anything but ``omit``
+                      also means that the model thinks by default: without a level its own default stands.
+``sampling``          False: ``temperature`` and ``top_p`` are refused and not sent. They are never sent
+                      together with thinking, which excludes them.
+``max_tokens``        answer tokens when the agent sets none, default 4096; a thinking budget comes on top
+``levels``            level → the vendor's effort
+``body``              members added to every request as they are
+====================  =======================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Mapping
+
+from providers.spec import (
+    AssistantMessage,
+    Connection,
+    HttpRequest,
+    ModelRequest,
+    ToolResult,
+    UserMessage,
+)
+from providers.surrogates import encode
+
+WIRE_NAME = "anthropic_messages"
+VERSION = "2023-06-01"
+DEFAULT_MAX_TOKENS = 4096
+
+#: Thinking tokens that a level stands for. The vendor's least is 1024.
+_BUDGETS = {
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16384,
+    "xhigh": 32768,
+    "max": 63999,
+    "auto": 8192,
+}
+#: Effort that a level stands for where the vendor has no such word; None: its own default.
+_EFFORTS: dict[str, str | None] = {"minimal": "low", "auto": None}
+_EFFORT_BUDGETS = ((4096, "low"), (16384, "medium"), (32768, "high"))
+_UNSAFE = re.compile("[^A-Za-z0-9_-]")
+
+Json = dict[str, t.Any]
+
+
+def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
+    """``POST <base_url>/messages``; the base carries the version path."""
+    return HttpRequest(
+        "POST",
+        f"{connection.base_url}/messages",
+        {
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream",
+            "anthropic-version": VERSION,
+            **connection.headers,
+        },
+        encode(build_body(request)),
+    )
+
+
+def build_body(request: ModelRequest) -> Json:
+    """The JSON body of one model call."""
+    dialect = request.dialect
+    body: Json = {
+        "model": request.model,
+        "max_tokens": request.max_tokens or dialect.get("max_tokens") or DEFAULT_MAX_TOKENS,
+        "messages": _messages(request),
+        "stream": True,
+    }
+    if request.system:
+        body["system"] = request.system
+    thinks = _thinking(request, body)
+    if not thinks and dialect.get("sampling", True):
+        for field in ("temperature", "top_p"):
+            value = getattr(request, field)
+            if value is not None:
+                body[field] = value
+    if request.stop:
+        body["stop_sequences"] = list(request.stop)
+    _tools(request, body)
+    if request.response_format is not None:
+        body.setdefault("output_config", {})["format"] = {
+            "type": "json_schema",
+            "schema": dict(request.response_format),
+        }
+    body.update(dialect.get("body") or {})
+    return body
+
+
+def _thinking(request: ModelRequest, body: Json) -> bool:
+    """Ask for thinking, or for none; whether the model will think."""
+    dialect = request.dialect
+    style = dialect.get("thinking_style", "budget")
+    off = dialect.get("thinking_off", "omit")
+    by_default = bool(off != "omit")
+    level = request.thinking
+    if style == "none":
+        return False
+    if level == "none":
+        if off not in ("omit", "never"):
+            body["thinking"] = {"type": off}
+        return by_default
+    if level is None and not request.show_thinking:
+        return by_default
+    if style == "adaptive":
+        _adaptive(request, "auto" if level is None and by_default else level or "medium", body)
+    else:
+        budget = level if isinstance(level, int) else _BUDGETS.get(level or "medium", _BUDGETS["medium"])
+        budget = max(1024, budget)
+        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        if request.max_tokens is None or request.max_tokens <= budget:
+            body["max_tokens"] += budget  # the vendor counts thinking into the answer's limit
+    return True
+
+
+def _adaptive(request: ModelRequest, level: str | int, body: Json) -> None:
+    body["thinking"] = {"type": "adaptive"}
+    if request.show_thinking:  # without it these models keep their thinking to themselves
+        body["thinking"]["display"] = "summarized"
+    if isinstance(level, int):
+        level = next((name for budget, name in _EFFORT_BUDGETS if level <= budget), "max")
+    effort = {**_EFFORTS, **(request.dialect.get("levels") or {})}.get(level, level)
+    if effort is not None:
+        body["output_config"] = {"effort": effort}
+
+
+def _tools(request: ModelRequest, body: Json) -> None:
+    """Tools are kept when none may be called: the history names them."""
+    if not request.tools:
+        return
+    body["tools"] = [
+        {
+            "name": tool.name,
+            **({"description": tool.description} if tool.description else {}),
+            "input_schema": dict(tool.parameters),
+        }
+        for tool in request.tools
+    ]
+    choice = request.tool_choice
+    wanted: Json = {"type": {"required": "any"}.get(choice, choice)}
+    if choice not in ("auto", "none", "required"):
+        wanted = {"type": "tool", "name": choice}
+    if request.parallel_tool_calls is False and choice != "none":
+        wanted["disable_parallel_tool_use"] = True
+    if wanted != {"type": "auto"}:
+        body["tool_choice"] = wanted
+
+
+def _messages(request: ModelRequest) -> list[Json]:
+    """The conversation; what follows each other on one side is one message, as the vendor wants results to be."""
+    messages: list[Json] = []
+    for message in request.messages:
+        if isinstance(message, UserMessage):
+            role, content = "user", [{"type": "text", "text": message.text}]
+        elif isinstance(message, ToolResult):
+            role, content = "user", [_result(message)]
+        else:
+            role, content = "assistant", _assistant(message)
+        if not content:
+            continue
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"].extend(content)
+        else:
+            messages.append({"role": role, "content": content})
+    return messages
+
+
+def _result(message: ToolResult) -> Json:
+    result: Json = {
+        "type": "tool_result",
+        "tool_use_id": _safe_id(message.call_id),
+        "content": message.content,
+    }
+    if message.is_error:
+        result["is_error"] = True
+    return result
+
+
+def _assistant(message: AssistantMessage) -> list[Json]:
+    if message.wire == WIRE_NAME and isinstance(message.replay, list):
+        return [_with_safe_id(block) for block in message.replay]
+    content: list[Json] = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    content.extend(
+        {"type": "tool_use", "id": _safe_id(call.id), "name": call.name, "input": call.arguments or {}}
+        for call in message.calls
+    )
+    return content
+
+
+def _with_safe_id(block: Mapping[str, t.Any]) -> Json:
+    if block.get("type") == "tool_use":
+        return {**block, "id": _safe_id(str(block.get("id")))}
+    return dict(block)
+
+
+def _safe_id(call_id: str) -> str:
+    """An id in the alphabet that the vendor accepts; other wires' vendors use more."""
+    return _UNSAFE.sub("_", call_id)
