@@ -19,6 +19,7 @@ from tests.support.servers import end, free_port, tail, wait_until
 from tests.support.shared import ROOT
 
 _MAIN = """
+{user}
 worker_processes 1;
 daemon off;
 error_log {folder}/error.log warn;
@@ -64,7 +65,9 @@ def nginx(folder: Path, behind: int, replaced: Mapping[str, str] | None = None) 
     binary, port = nginx_binary(), free_port()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "studio.conf").write_text(render(port, behind, replaced or {}))
-    (folder / "nginx.conf").write_text(_MAIN.format(folder=folder))
+    # Started by root, workers would be somebody else, who cannot write below pytest's folder.
+    user = "user root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(_MAIN.format(folder=folder, user=user))
     process = subprocess.Popen(
         [binary, "-p", str(folder), "-c", str(folder / "nginx.conf")],
         stdout=subprocess.DEVNULL,

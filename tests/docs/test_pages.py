@@ -1,0 +1,111 @@
+"""What the README and the guides print works as printed, and what is generated is fresh."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.servers import Studio, studio
+from tests.support.shared import ROOT
+
+PAGES = ("README.md", "docs/quickstart.md", "docs/behind-nginx.md")
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str, start: str = "") -> list[tuple[str, str]]:
+    """(page, text) of every fenced block in ``language`` that begins with ``start``."""
+    return [
+        (page, text)
+        for page in PAGES
+        for kind, text in FENCE.findall((ROOT / page).read_text())
+        if kind == language and text.startswith(start)
+    ]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    with studio(tmp_path_factory.mktemp("studio")) as made:
+        yield made
+
+
+def shell(text: str, server: Studio) -> subprocess.CompletedProcess[str]:
+    """Run a printed line, with the server's address and key in place of the reader's."""
+    for address in ("http://127.0.0.1:8000", "http://localhost"):
+        text = text.replace(address + "/", f"http://127.0.0.1:{server.port}/")
+    text = text.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{server.port}")
+    folder = str(Path(sys.executable).parent)
+    env = {**os.environ, "STUDIO_API_KEY": server.key, "NO_COLOR": "1"}
+    return subprocess.run(
+        ["bash", "-c", text.replace(".venv/bin/", f"{folder}/")],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "text"), blocks("sh", "curl"), ids=lambda value: value if value.endswith(".md") else ""
+)
+def test_curl_lines_answer(page: str, text: str, server: Studio) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("no curl here (Debian: apt install curl)")
+    done = shell(text, server)
+    assert done.returncode == 0, done.stderr
+    if '"stream": true' in text:
+        assert done.stdout.endswith('data: "[DONE]"\n\n'), done.stdout[-500:]
+        assert '"event":"final"' in done.stdout
+    else:
+        assert '"success":true' in done.stdout
+
+
+def test_the_printed_command_draws_a_run(server: Studio) -> None:
+    lines = [text for _, text in blocks("sh", "STUDIO_URL=")]
+    assert lines
+    done = shell(lines[0], server)
+    assert done.returncode == 0, done.stderr
+    assert "Show me." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("page", "text"), blocks("yaml", "name:"), ids=lambda value: value if value.endswith(".md") else ""
+)
+def test_printed_workflows_are_valid(page: str, text: str, tmp_path: Path) -> None:
+    assert yaml.safe_load(text)["name"]
+    (tmp_path / "printed.yaml").write_text(text)
+    done = Studio(tmp_path).run_cli("workflow", "validate", str(tmp_path / "printed.yaml"))
+    assert done.returncode == 0, done.stderr
+
+
+def test_generated_pages_are_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/_tools/generate.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    dead = [
+        f"{page.relative_to(ROOT)} -> {target}"
+        for page in pages
+        if "_build" not in page.parts
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert not dead
