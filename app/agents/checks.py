@@ -7,8 +7,9 @@ what there is, and says it before a run exists.
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Callable
 
-from app.errors import Problem
+from plugins.registry import RegistryError
 from plugins.spec import Capabilities
 
 #: The levels of contract section 2, lowest first. ``none`` and ``auto`` fit every model.
@@ -25,19 +26,21 @@ class AgentLike(t.Protocol):
     response_format: dict[str, t.Any] | None
 
 
-def check_agent(config: AgentLike, capabilities: Capabilities, path: str) -> list[Problem]:
-    """Everything ``config`` asks that its model cannot do.
+def checker(capabilities_of: Callable[[str], Capabilities]) -> Callable[[AgentLike], list[tuple[str, str]]]:
+    """The rule set for validation: ``check(config) -> [(member, message)]``.
 
-    :param path: JSON path of the block's config.
+    :param capabilities_of: what the model behind an id can do; raises LookupError or the registry's error
+        for a model that cannot be, which validation reports by itself.
     """
-    return [
-        Problem(f"{path}.{member}", message)
-        for member, message in (
-            *_thinking(config, capabilities),
-            *_tools(config, capabilities),
-            *_structured(config, capabilities),
-        )
-    ]
+
+    def check(config: AgentLike) -> list[tuple[str, str]]:
+        try:
+            can = capabilities_of(config.model)
+        except (LookupError, RegistryError):
+            return []
+        return [*_thinking(config, can), *_tools(config, can), *_structured(config, can)]
+
+    return check
 
 
 def _thinking(config: AgentLike, can: Capabilities) -> t.Iterator[tuple[str, str]]:

@@ -1,0 +1,96 @@
+"""The engine without HTTP: services over a real store, runs started and recorded in this process.
+
+Law of this room: everything below the surface is the real thing; only the surface is missing.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from app import config
+from app.agents.checks import checker
+from app.builtins import Builtins
+from app.engine.registry import Run, RunRequest
+from app.engine.services import Services
+from app.events import Envelope
+from app.store import Store
+from app.workflows.validation import compile_document
+from plugins.manager import create_manager
+from plugins.registry import Registry
+
+
+class Recorder:
+    """A subscriber that keeps every envelope."""
+
+    def __init__(self) -> None:
+        self.envelopes: list[Envelope] = []
+
+    def deliver(self, envelope: Envelope) -> None:
+        """Keep it."""
+        self.envelopes.append(envelope)
+
+    def flush(self) -> None:
+        """Nothing to send."""
+
+    def of(self, kind: type) -> list[t.Any]:
+        """The events of one type, in order."""
+        return [e.event for e in self.envelopes if isinstance(e.event, kind)]
+
+
+@contextmanager
+def services(folder: Path, environ: Mapping[str, str] | None = None) -> Iterator[Services]:
+    """Services with the built-in plugins over a fresh SQLite store in ``folder``."""
+    settings = config.load({"STUDIO_DATA_DIR": str(folder), **(environ or {})})
+    store = Store(settings)
+    store.migrate()
+    store.open()
+    made = Services(settings, store, Registry(create_manager(entry_points=False, builtins=(Builtins(settings),))))
+    try:
+        yield made
+    finally:
+        made.runs.close()
+        made.threads.close()
+        store.close()
+
+
+def agent(model: str, **settings: t.Any) -> dict[str, t.Any]:
+    """A document: start, then one agent."""
+    return {
+        "name": "test",
+        "blocks": [
+            {"id": "start", "type": "start"},
+            {"id": "agent_1", "type": "agent", "config": {"model": model, **settings}},
+        ],
+        "edges": [{"source": "start", "target": "agent_1"}],
+    }
+
+
+def start(
+    made: Services, document: Mapping[str, t.Any], given: t.Any = None, **options: t.Any
+) -> tuple[Run, Recorder]:
+    """Start a run of ``document`` with a recorder as its only reader."""
+    plugins = made.plugins
+    workflow = compile_document(
+        dict(document),
+        plugins.block_types,
+        plugins.check_model,
+        frozenset(plugins.tools),
+        check_agent=checker(plugins.capabilities_of),
+    )
+    request = RunRequest(
+        run_id=made.clock.new_id("run"),
+        workflow_id="wf_test",
+        version=1,
+        workflow=workflow,
+        input={"message": "hi"} if given is None else given,
+        timeout_s=options.pop("timeout_s", workflow.settings.timeout_s),
+        on_disconnect=workflow.settings.on_disconnect,
+        disconnect_grace_s=workflow.settings.disconnect_grace_s,
+        show_thinking=True,
+        **options,
+    )
+    recorder = Recorder()
+    return made.runs.start(request, (recorder,)), recorder
