@@ -187,6 +187,14 @@ class Registry:
             f'{family.title} may not have a model "{model}"{_did_you_mean(near)}; it is asked for as written'
         )
 
+    def capabilities_of(self, model_id: str) -> Capabilities:
+        """What the model behind ``<family>/<model>`` can do.
+
+        :raises UnknownFamily: no such family.
+        :raises UnknownModel: a closed family lacks it.
+        """
+        return self.capabilities(*self._find(model_id))
+
     def capabilities(self, family: ProviderFamily, model: str) -> Capabilities:
         """What ``model`` can do, by the family's rule; cached. A rule that raises is reported and claims nothing."""
         key = (family.id, model)

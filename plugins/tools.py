@@ -24,9 +24,18 @@ _MAX_NODES = 200
 #: Integers of more bits, and exponents beyond this, are refused: each step stays below a millisecond.
 _MAX_BITS = 4096
 _MAX_EXPONENT = 4096
+#: round() of an integer to minus n digits computes ten to the power of n.
+_MAX_DIGITS = 300
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,3}")
 
 _Number = int | float
+
+
+def _round(value: _Number, digits: int = 0) -> _Number:
+    if not isinstance(digits, int) or abs(digits) > _MAX_DIGITS:
+        raise ToolFailed(f"round takes a whole number of digits, at most {_MAX_DIGITS}.")
+    return round(value, digits) if digits else round(value)
+
 
 _BINARY: Mapping[type[ast.operator], Callable[[t.Any, t.Any], t.Any]] = {
     ast.Add: operator.add,
@@ -43,7 +52,7 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[t.Any], t.Any]] = {
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "tau": math.tau}
 _FUNCTIONS: Mapping[str, Callable[..., t.Any]] = {
     "abs": abs,
-    "round": round,
+    "round": _round,
     "min": min,
     "max": max,
     "sqrt": math.sqrt,
@@ -65,7 +74,8 @@ def _clock(arguments: dict[str, t.Any], context: ToolContext) -> dict[str, str]:
     if not isinstance(name, str) or not _ZONE.fullmatch(name):
         raise ToolFailed(_unknown_zone(name))
     try:
-        zone = zoneinfo.ZoneInfo(name)
+        # UTC also where the machine has no time zone data.
+        zone: dt.tzinfo = dt.UTC if name == "UTC" else zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise ToolFailed(_unknown_zone(name)) from None
     now = dt.datetime.fromtimestamp(context.now_ms() / 1000, zone)

@@ -21,6 +21,8 @@ from providers.supervisor import Address, Supervisor
 MODEL = "smollm2-135m"
 #: Tokens a conversation may have, shared by all that run at once.
 CONTEXT_TOKENS = 4096
+#: A model this small can repeat itself for ever; nobody reads more than this many tokens of it.
+MAX_OUTPUT = 1024
 #: Without a system message the weights drift off into other languages.
 DEFAULT_SYSTEM = "You are a helpful assistant."
 #: Python packages of the engine and of the weights; the latter is data and is never imported.

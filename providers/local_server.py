@@ -21,14 +21,12 @@ import sys
 import typing as t
 from pathlib import Path
 
-from providers.local import CONTEXT_TOKENS, MODEL, weights_path
+from providers.local import CONTEXT_TOKENS, MAX_OUTPUT, MODEL, weights_path
 
 NAME = "local"
 LOCKED = 3
 #: Conversations computed side by side; more wait their turn.
 SLOTS = 4
-#: A model this small can repeat itself for ever; nobody reads more than this of it.
-MOST_TOKENS = 1024
 _PR_SET_PDEATHSIG = 1
 
 
@@ -86,7 +84,11 @@ def start(token: str) -> t.Any:
     params.n_parallel = SLOTS
     params.kv_unified = True
     params.cache_ram_mib = 0
-    params.n_predict = MOST_TOKENS
+    params.n_predict = MAX_OUTPUT
+    # Used where a request says nothing: at the usual 0.8 without a penalty the model wanders and loops.
+    params.sampling.temp = 0.2
+    params.sampling.penalty_repeat = 1.1
+    params.sampling.penalty_last_n = 256
     return xllamacpp.Server(params)
 
 

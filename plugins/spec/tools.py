@@ -22,8 +22,8 @@ class ToolFailed(Exception):
 class ToolContext:
     """What a running tool may use. ``waits`` guards its blocking steps; ``timeout_s`` bounds the call in seconds.
 
-    ``now_ms`` is the run's clock (epoch milliseconds). ``run_id`` and ``call_id`` identify the call. ``variables`` is what templates of this block see
-    (``input``, ``blocks``, ``vars``).
+    ``run_id`` and ``call_id`` identify the call. ``variables`` is what templates of this block see
+    (``input``, ``blocks``, ``vars``). ``now_ms`` is the run's clock in epoch milliseconds.
     """
 
     waits: Waits

@@ -1,0 +1,62 @@
+"""Each hook works through the built-in plugin, is documented, and has its test here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app import builtins, config
+from plugins import hookspecs
+from plugins.manager import create_manager
+from plugins.registry import Registry
+from plugins.spec import BlockType, ProviderFamily, Tool
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    settings = config.load({"STUDIO_DATA_DIR": str(tmp_path)})
+    return Registry(create_manager(False, builtins.plugins(settings)))
+
+
+def hooks() -> list[str]:
+    return [name for name, value in vars(hookspecs).items() if hasattr(value, "studio_spec")]
+
+
+@pytest.mark.parametrize("hook", hooks())
+def test_every_hook_is_documented_and_tested(hook: str) -> None:
+    text = getattr(hookspecs, hook).__doc__
+    for part in ("Called ", ":returns:", "Raising ", "Anyone may implement it", "Used in the tree by"):
+        assert part in text
+    assert f"test_hook_{hook}" in globals()
+
+
+def test_the_built_in_plugin_is_whole(registry: Registry) -> None:
+    (report,) = registry.manager.report()
+    assert (report.name, report.error) == ("studio", None)
+    assert set(report.contributes) == set(hooks())
+
+
+def test_hook_provider_families(registry: Registry) -> None:
+    assert set(registry.families) == {"openai-compatible", "anthropic", "scripted", "local"}
+    assert all(isinstance(family, ProviderFamily) for family in registry.families.values())
+
+
+def test_hook_block_types(registry: Registry) -> None:
+    assert set(registry.block_types) == {"start", "agent", "response"}
+    assert all(isinstance(block_type, BlockType) for block_type in registry.block_types.values())
+
+
+def test_hook_tools(registry: Registry) -> None:
+    assert set(registry.tools) == {"clock", "calculator"}
+    assert all(isinstance(tool, Tool) for tool in registry.tools.values())
+
+
+def test_the_public_module_exports_what_it_says() -> None:
+    import studio_plugin
+
+    assert sorted(studio_plugin.__all__) == studio_plugin.__all__
+    for name in studio_plugin.__all__:
+        assert getattr(studio_plugin, name) is not None
+    public = {name for name in vars(studio_plugin) if not name.startswith("_")} - {"annotations"}
+    assert public == set(studio_plugin.__all__)
