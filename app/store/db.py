@@ -24,7 +24,9 @@ Row = tuple[t.Any, ...]
 
 
 class Busy(Exception):
-    """Another process holds the write lock; trying again later can help. Never leaves the store."""
+    """The database cannot be written now; trying again can help. Its text says what went on. Never leaves
+    the store.
+    """
 
 
 class Statement:
@@ -59,6 +61,10 @@ class Link:
         """Run one statement; the number of rows it changed."""
         return int(self.raw.execute(statement.sql, statement.bind(values)).rowcount)
 
+    def change(self, statement: Statement, row: Row) -> int:
+        """Like :meth:`execute`, with values in the statement's order."""
+        return int(self.raw.execute(statement.sql, row).rowcount)
+
     def insert(self, statement: Statement, rows: Sequence[Row]) -> None:
         """Insert rows whose values stand in the statement's order."""
         if len(rows) == 1:
@@ -84,12 +90,15 @@ class Backend(t.Protocol):
         """
 
     def connect(self) -> t.Any:
-        """A driver connection for the writer's thread, in autocommit."""
+        """A driver connection for the writer's thread, in autocommit.
+
+        :raises Busy: the server cannot be reached.
+        """
 
     def begin(self, raw: t.Any) -> None:
         """Start a write transaction, waiting at most about a second.
 
-        :raises Busy: another process writes.
+        :raises Busy: another process writes, or the connection is lost.
         """
 
     def commit(self, raw: t.Any) -> None:

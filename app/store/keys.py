@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import BindParameter, bindparam, insert, or_, select, update
+from sqlalchemy import BindParameter, bindparam, func, insert, or_, select, update
 
 from app.clock import Clock
 from app.store.catalog import Catalog
@@ -51,15 +51,15 @@ class Keys:
         c = api_keys.c
         columns = (c.id, c.name, c.prefix, c.scopes, c.created_at, c.revoked_at)
         given: BindParameter[str] = bindparam("given")
+        # Not LIKE: a key may hold its wildcards.
+        starts = (func.length(given) > 0) & (func.substr(c.prefix, 1, func.length(given)) == given)
         self._insert = backend.prepare(insert(api_keys))
         self._find = backend.prepare(
             select(*columns).where(c.hash == bindparam("hash"), c.revoked_at.is_(None))
         )
         self._list = backend.prepare(select(*columns).order_by(c.created_at, c.id))
         self._match = backend.prepare(
-            select(*columns).where(
-                or_(c.id == given, c.prefix.startswith(given, autoescape=False), c.hash == bindparam("hash"))
-            )
+            select(*columns).where(or_(c.id == given, starts, c.hash == bindparam("hash")))
         )
         self._revoke = backend.prepare(
             update(api_keys).where(c.id == bindparam("key")).values(revoked_at=bindparam("at"))

@@ -30,7 +30,7 @@ class PostgresBackend:
     def __init__(self, address: URL, wait_s: float) -> None:
         self._address = address
         self._wait_s = wait_s
-        self._dialect = PGDialect_psycopg(paramstyle="format")
+        self._dialect = PGDialect_psycopg(paramstyle="format")  # type: ignore[no-untyped-call]  # SQLAlchemy
         self._pool: Engine | None = None
 
     def prepare(self, statement: Executable) -> Statement:
@@ -52,14 +52,14 @@ class PostgresBackend:
                 options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={int(self._wait_s * 1000)}",
             )
         except psycopg.OperationalError as error:
-            raise StoreFailed("The database server cannot be reached.") from error
+            raise Busy("the database server could not be reached") from error
 
     def begin(self, raw: psycopg.Connection[t.Any]) -> None:
-        """See :class:`app.store.db.Backend`. A connection that the server closed meanwhile is replaced."""
+        """See :class:`app.store.db.Backend`. The server may have closed the connection meanwhile."""
         try:
             raw.execute("BEGIN")
         except psycopg.OperationalError as error:
-            raise Busy from error
+            raise Busy("the database server closed the connection") from error
 
     def commit(self, raw: psycopg.Connection[t.Any]) -> None:
         """See :class:`app.store.db.Backend`."""

@@ -8,7 +8,7 @@ cannot overwrite what was recorded in its place.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import bindparam, insert, select, update
 
@@ -20,8 +20,12 @@ from app.store.tables import owners, run_blocks, run_usage, runs
 from app.store.writer import Ticket, Writer
 
 COLUMNS = tuple(column.name for column in runs.columns)
-BLOCK_COLUMNS = tuple(column.name for column in run_blocks.columns if column.name != "run_id")
-USAGE_COLUMNS = tuple(column.name for column in run_usage.columns if column.name != "run_id")
+BLOCK_COLUMNS = tuple(
+    column.name for column in run_blocks.columns if column.name not in ("run_id", "position")
+)
+USAGE_COLUMNS = tuple(
+    column.name for column in run_usage.columns if column.name not in ("run_id", "position")
+)
 _JSON = frozenset({"input", "output", "partial_text", "error", "usage", "tool_calls", "tokens"})
 _TEXTS = frozenset({"workflow_id", "key_id", "conversation_id", "block", "name", "model"})
 #: What the end of a run sets; the rest stays as it was when the run started.
@@ -69,6 +73,7 @@ class Runs:
             )
             .values({r[name]: bindparam(f"new_{name}") for name in _END})
         )
+        assert self._finish.names == (*[f"new_{name}" for name in _END], "run", "owner", "epoch")
         self._exists = backend.prepare(select(r.id).where(this))
         self._insert_block = backend.prepare(insert(run_blocks))
         self._insert_usage = backend.prepare(insert(run_usage))
@@ -114,9 +119,9 @@ class Runs:
             JSON columns as Python values.
         :raises StoreFailed: the store is closed.
         """
-        values = self._whole(row)
-        self._heartbeat.adopt(values["owner_id"])
-        stored = self._insert.bind(values)
+        owner = row.get("owner_id") or self._owner_id
+        self._heartbeat.adopt(owner)
+        stored = self._whole(row, owner)
         self._writer.post(lambda link: link.insert(self._insert, [stored]), f"the start of run {row['id']}")
 
     def finished(
@@ -127,24 +132,23 @@ class Runs:
     ) -> Ticket:
         """Store the end of a run with its block log.
 
-        :param row: as for :meth:`started`, complete.
+        :param row: as for :meth:`started`, complete; not changed by the caller afterwards.
         :param blocks: rows of the block log, in order.
         :param usage: one row per model call: block, model, tokens, cost, currency, estimated.
         :returns: its ``wait()`` raises :class:`StaleOwner` when the run has ended or changed hands, else
             :class:`StoreFailed`.
         """
-        values = self._whole(row)
-        run_id = values["id"]
-        end = {f"new_{name}": values[name] for name in _END}
-        end.update(run=run_id, owner=values["owner_id"], epoch=values["owner_epoch"])
-        block_rows = [_numbered(run_id, place, item, BLOCK_COLUMNS) for place, item in enumerate(blocks)]
-        usage_rows = [_numbered(run_id, place, item, USAGE_COLUMNS) for place, item in enumerate(usage)]
+        run_id: str = row["id"]
+        owner = row.get("owner_id") or self._owner_id
+        end = (*_encode(_END_FIELDS, row), run_id, owner, row.get("owner_epoch", 1))
+        block_rows = [(run_id, place, *_encode(_BLOCK_FIELDS, item)) for place, item in enumerate(blocks)]
+        usage_rows = [(run_id, place, *_encode(_USAGE_FIELDS, item)) for place, item in enumerate(usage)]
 
         def job(link: Link) -> None:
-            if not link.execute(self._finish, end):
+            if not link.change(self._finish, end):
                 if link.rows(self._exists, {"run": run_id}):
                     raise StaleOwner(run_id)
-                link.insert(self._insert, [self._insert.bind(values)])  # its start could not be stored
+                link.insert(self._insert, [self._whole(row, owner)])  # its start could not be stored
             link.insert(self._insert_block, block_rows)
             link.insert(self._insert_usage, usage_rows)
 
@@ -165,8 +169,8 @@ class Runs:
         ended = run["ended_at"] is not None
         blocks = self._backend.rows(self._blocks, this) if ended else []
         usages = self._backend.rows(self._usages, this) if ended else []
-        run["blocks"] = [_unnumbered(BLOCK_COLUMNS, row) for row in blocks]
-        run["usages"] = [_unnumbered(USAGE_COLUMNS, row) for row in usages]
+        run["blocks"] = [named(BLOCK_COLUMNS, row, _JSON) for row in blocks]
+        run["usages"] = [named(USAGE_COLUMNS, row, _JSON) for row in usages]
         for usage in run["usages"]:
             usage["estimated"] = bool(usage["estimated"])
         return run
@@ -207,10 +211,8 @@ class Runs:
 
         return int(self._writer.submit(job).wait())
 
-    def _whole(self, row: Mapping[str, t.Any]) -> dict[str, t.Any]:
-        values = {name: _stored(name, row.get(name, _DEFAULTS.get(name))) for name in COLUMNS}
-        values["owner_id"] = values["owner_id"] or self._owner_id
-        return values
+    def _whole(self, row: Mapping[str, t.Any], owner: str) -> Row:
+        return tuple(_encode(_RUN_FIELDS, {**_DEFAULTS, **row, "owner_id": owner}))
 
 
 def _is_lost(watch: Watch, row: Row, older_than_s: float) -> bool:
@@ -219,25 +221,32 @@ def _is_lost(watch: Watch, row: Row, older_than_s: float) -> bool:
     return watch.lost(owner_id, owner, beat, older_than_s)
 
 
-def _stored(name: str, value: t.Any) -> t.Any:
-    if value is None:
-        return None
-    if name in _JSON:
-        return json_text(value)
-    return text(value) if name in _TEXTS else value
+_Fields = Sequence[tuple[str, Callable[[t.Any], t.Any] | None]]
 
 
-def _numbered(run_id: str, place: int, item: Mapping[str, t.Any], columns: tuple[str, ...]) -> Row:
-    rest = [_stored(name, item.get(name)) for name in columns[1:]]
-    if "estimated" in item:
-        rest[-1] = int(bool(item["estimated"]))
-    return (run_id, place, *rest)
+def _fields(names: Sequence[str]) -> _Fields:
+    """Names with what makes a stored value of a Python one (None: it is stored as it is)."""
+
+    def converter(name: str) -> Callable[[t.Any], t.Any] | None:
+        if name in _JSON:
+            return json_text
+        return text if name in _TEXTS else int if name == "estimated" else None
+
+    return tuple((name, converter(name)) for name in names)
 
 
-def _unnumbered(columns: tuple[str, ...], row: Row) -> dict[str, t.Any]:
-    values = named(columns, row, _JSON)
-    del values["position"]
-    return values
+_RUN_FIELDS = _fields(COLUMNS)
+_END_FIELDS = _fields(_END)
+_BLOCK_FIELDS = _fields(BLOCK_COLUMNS)
+_USAGE_FIELDS = _fields(USAGE_COLUMNS)
+
+
+def _encode(fields: _Fields, item: Mapping[str, t.Any]) -> list[t.Any]:
+    get = item.get
+    return [
+        value if (value := get(name)) is None or convert is None else convert(value)
+        for name, convert in fields
+    ]
 
 
 def _nothing(_link: Link) -> None:

@@ -79,7 +79,7 @@ class SqliteBackend:
             raw.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if _is_busy(error):
-                raise Busy from error
+                raise Busy("another process kept the database locked") from error
             raise
 
     def commit(self, raw: sqlite3.Connection) -> None:

@@ -28,6 +28,8 @@ from app.store.errors import StoreFailed
 
 _log = logging.getLogger("studio.store")
 _start_thread = monkey.get_original("_thread", "start_new_thread")
+_sleep = monkey.get_original("time", "sleep")
+_PAUSE_S = 0.01  # between two tries; SQLite has waited inside the first already
 _MOST = 500  # jobs a transaction: a burst of thousands must not hold the lock for long
 
 Job = Callable[[Link], t.Any]
@@ -257,6 +259,7 @@ class Writer:
         return raw, values
 
     def _begin(self, raw: t.Any) -> t.Any:
+        """A connection inside a transaction; a new one whenever the last try failed."""
         deadline = time.monotonic() + self._wait_s
         while True:
             try:
@@ -264,9 +267,11 @@ class Writer:
                     raw = self._backend.connect()
                 self._backend.begin(raw)
             except Busy:
+                _close(raw)
+                raw = None
                 if time.monotonic() > deadline:
-                    _close(raw)
                     raise
+                _sleep(_PAUSE_S)
             else:
                 return raw
 
@@ -298,7 +303,7 @@ class Writer:
     def _words(self, error: BaseException) -> BaseException:
         if not isinstance(error, Busy):
             return error
-        failure = StoreFailed(f"Another process kept the database locked for more than {self._wait_s:g} s.")
+        failure = StoreFailed(f"Nothing was stored: {error} for more than {self._wait_s:g} s.")
         failure.__cause__ = error.__cause__
         return failure
 

@@ -1,0 +1,152 @@
+"""Other processes at the same database, each a script that is told what to do by its arguments.
+
+``python -m tests.store.other NAME DATABASE_URL [ARGUMENT…]``; a line on standard output says how far it is.
+"""
+
+from gevent import monkey; monkey.patch_all()  # noqa: E702, I001  # fmt: skip
+
+import os
+import resource
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import gevent
+
+from app.clock import SystemClock
+from app.config import Settings
+from app.store import Store, StoreFailed
+from tests.store import rows
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(name: str, settings: Settings, *arguments: object) -> subprocess.Popen[str]:
+    """Start one of the scripts below."""
+    command = [sys.executable, "-m", "tests.store.other", name, settings.database_url, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Let a script go on from where it waits; its remaining output once it has ended well."""
+    output, _ = process.communicate("\n", timeout=60)
+    assert process.returncode == 0, output
+    return output
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """Wait for the script's next line."""
+    assert process.stdout is not None
+    return process.stdout.readline().rstrip("\n")
+
+
+def _say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def _wait() -> None:
+    sys.stdin.readline()
+
+
+def lock(settings: Settings) -> None:
+    """Hold SQLite's write lock until told to let go."""
+    import sqlite3
+
+    connection = sqlite3.connect(settings.database_url.removeprefix("sqlite:///"), isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE catalog SET generation = generation + 0")
+    _say("locked")
+    _wait()
+    connection.execute("COMMIT")
+
+
+def migrate(settings: Settings) -> None:
+    """Migrate when told to."""
+    _say("ready")
+    _wait()
+    Store(settings).migrate()
+
+
+def run_many(settings: Settings, greenlets: str, each: str) -> None:
+    """Runs in many greenlets at once, each waiting for its record; and what failed."""
+    store = Store(settings)
+    failed: list[str] = []
+    clock = SystemClock()
+    _say("ready")
+    _wait()
+
+    def many() -> None:
+        for _ in range(int(each)):
+            run_id = clock.new_id("run")
+            try:
+                store.runs.started(rows.started(run_id))
+                store.runs.finished(
+                    rows.ended(run_id), [rows.block("a"), rows.block("b")], [rows.USAGE]
+                ).wait()
+            except StoreFailed as error:
+                failed.append(error.message)
+
+    gevent.joinall([gevent.spawn(many) for _ in range(int(greenlets))], raise_error=True)
+    store.close()
+    _say(len(failed), *failed[:1])
+
+
+def run_open(settings: Settings, run_id: str, owner_id: str = "") -> None:
+    """Start a run and stay."""
+    store = Store(settings)
+    store.runs.started(rows.started(run_id, owner_id=owner_id or None))
+    store.keys.create("marks the start as committed", ["run"])
+    _say("running")
+    _wait()
+    store.runs.finished(rows.ended(run_id, owner_id=owner_id or None), []).wait()
+
+
+def leave(settings: Settings, run_id: str) -> None:
+    """End without closing the store."""
+    store = Store(settings)
+    store.runs.started(rows.started(run_id))
+    store.runs.finished(rows.ended(run_id), [])
+
+
+def full_disk(settings: Settings) -> None:
+    """Write until no file may grow any more, then once with room again."""
+    store = Store(settings)
+    store.keys.create("opens the connection", ["run"])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    code = ""
+    for _ in range(200):
+        try:
+            store.workflows.save({"filler": "x" * 20_000}, "big")
+        except StoreFailed as error:
+            code = error.code
+            break
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    store.workflows.save({}, "small", "wf_after")
+    store.close()
+    _say(code)
+
+
+def fork(settings: Settings) -> None:
+    """Use a store in a child of the process that has written with it."""
+    store = Store(settings)
+    store.keys.create("starts the thread", ["run"])
+    child = os.fork()
+    if child == 0:
+        try:
+            store.keys.create("in the child", ["run"])
+        except StoreFailed:
+            os._exit(7)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    _say(os.waitstatus_to_exitcode(status))
+    store.close()
+
+
+_SCRIPTS: dict[str, t.Callable[..., None]] = {
+    script.__name__: script for script in (lock, migrate, run_many, run_open, leave, full_disk, fork)
+}
+
+if __name__ == "__main__":
+    _SCRIPTS[sys.argv[1]](Settings(database_url=sys.argv[2]), *sys.argv[3:])
