@@ -80,11 +80,6 @@ class Heartbeat:
             self._mine += (owner_id,)
             self._next = 0.0
 
-    @property
-    def idle(self) -> bool:
-        """Whether this process never had runs."""
-        return not self._mine
-
     def due(self) -> float | None:
         """See :class:`app.store.writer.Housekeeper`."""
         return None if self._next is None else self._next - time.monotonic()
@@ -98,7 +93,7 @@ class Heartbeat:
                 link.insert(self._insert, [(owner_id, me.place, me.pid, me.born, 0)])
 
     def leave(self, link: Link) -> None:
-        """This process ends in good order."""
+        """See :class:`app.store.writer.Housekeeper`. Runs that are still open are nobody's from now on."""
         self._next = None
         for owner_id in self._mine:
             link.execute(self._delete, {"owner": owner_id})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from app.clock import Clock
 from app.store.db import Backend, Link, Row, json_text, named, text
@@ -45,6 +45,7 @@ _END = (
 )
 _DEFAULTS: Mapping[str, t.Any] = {"owner_epoch": 1, "seq_reserved": 0, "status": "running"}
 
+_FORGET_S = 3600.0  # an owner elsewhere that has no open runs and stood still for this long is cleared away
 LOST_TEXT = "The server process that carried this run ended; the run could not go on."
 
 
@@ -94,6 +95,12 @@ class Runs:
             .outerjoin(owners, owners.c.id == r.owner_id)
             .where(*open_)
             .distinct()
+        )
+        self._owners = backend.prepare(
+            select(owners.c.id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
+        )
+        self._forget = backend.prepare(
+            delete(owners).where(owners.c.id == bindparam("owner"), owners.c.beat == bindparam("beat"))
         )
         # The beat is compared once more inside the transaction: an owner that woke up keeps its runs.
         beating = select(owners.c.id).where(
@@ -193,21 +200,21 @@ class Runs:
         :raises StoreFailed: the database could not be read or written.
         """
         watch = self._watch = self._watch or Watch()
-        rows = self._backend.rows(self._open, {})
-        watch.keep_only({row[0] for row in rows})
-        lost = [(row[0], row[4]) for row in rows if _is_lost(watch, row, older_than_s)]
-        if not lost:
+        carrying = self._backend.rows(self._open, {})
+        busy = {row[0] for row in carrying}
+        idle = [row for row in self._backend.rows(self._owners, {}) if row[0] not in busy]
+        watch.keep_only(busy.union(row[0] for row in idle))
+        lost = [_ref(row) for row in carrying if watch.lost(*_owner(row), older_than_s)]
+        gone = [_ref(row) for row in idle if watch.lost(*_owner(row), max(older_than_s, _FORGET_S))]
+        if not lost and not gone:
             return 0
-        why = json_text({"code": "worker_lost", "message": LOST_TEXT})
-        at = self._clock.now_ms()
+        end = {"why": json_text({"code": "worker_lost", "message": LOST_TEXT}), "at": self._clock.now_ms()}
 
         def job(link: Link) -> int:
-            return sum(
-                link.execute(
-                    self._fail, {"owner": owner, "beat": -1 if beat is None else beat, "why": why, "at": at}
-                )
-                for owner, beat in lost
-            )
+            failed = sum(link.execute(self._fail, {**owner, **end}) for owner in lost)
+            for owner in gone:
+                link.execute(self._forget, owner)
+            return failed
 
         return int(self._writer.submit(job).wait())
 
@@ -215,10 +222,13 @@ class Runs:
         return tuple(_encode(_RUN_FIELDS, {**_DEFAULTS, **row, "owner_id": owner}))
 
 
-def _is_lost(watch: Watch, row: Row, older_than_s: float) -> bool:
+def _owner(row: Row) -> tuple[str, Identity | None, int | None]:
     owner_id, place, pid, born, beat = row
-    owner = None if place is None else Identity(place, pid, born)
-    return watch.lost(owner_id, owner, beat, older_than_s)
+    return owner_id, None if place is None else Identity(place, pid, born), beat
+
+
+def _ref(row: Row) -> dict[str, t.Any]:
+    return {"owner": row[0], "beat": -1 if row[4] is None else row[4]}
 
 
 _Fields = Sequence[tuple[str, Callable[[t.Any], t.Any] | None]]

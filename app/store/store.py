@@ -30,15 +30,15 @@ class Store:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         clock = clock or SystemClock()
         self._backend = open_backend(settings.database_url, settings.store_wait_s)
-        self._heartbeat = Heartbeat(self._backend)
-        self._writer = Writer(self._backend, settings.store_wait_s, self._heartbeat)
+        heartbeat = Heartbeat(self._backend)
+        self._writer = Writer(self._backend, settings.store_wait_s, heartbeat)
         self._catalog = Catalog(self._backend)
         self.owner_id = SystemClock().new_id(
             "own"
         )  # never a test's counted id: two processes may share a file
         self.keys = Keys(self._backend, self._writer, self._catalog, clock)
         self.workflows = Workflows(self._backend, self._writer, self._catalog, clock)
-        self.runs = Runs(self._backend, self._writer, self._heartbeat, clock, self.owner_id)
+        self.runs = Runs(self._backend, self._writer, heartbeat, clock, self.owner_id)
         self.generation = self._catalog.generation
 
     def open(self) -> None:
@@ -46,8 +46,6 @@ class Store:
 
     def close(self) -> None:
         """Write what is queued, sign off as an owner, close the connections. Safe to call again."""
-        if not self._writer.closed and not self._heartbeat.idle:
-            self._writer.post(self._heartbeat.leave, "the end of this process")
         self._writer.close()
         self._backend.close()
 

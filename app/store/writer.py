@@ -101,6 +101,9 @@ class Housekeeper(t.Protocol):
     def work(self, link: Link) -> None:
         """Runs inside a transaction."""
 
+    def leave(self, link: Link) -> None:
+        """The last work, if there was any before; runs inside a transaction."""
+
 
 class _Item(t.NamedTuple):
     job: Job
@@ -140,17 +143,14 @@ class Writer:
         """
         self._put(_Item(job, None, what))
 
-    @property
-    def closed(self) -> bool:
-        """Whether jobs are refused."""
-        return self._closed
-
     def close(self, timeout: float | None = None) -> None:
         """Write what is queued and end the thread. Safe to call again."""
         if self._closed:
             return
         self._closed = True
         if self._pid == os.getpid() and self._ended is not None:
+            if self._housekeeper is not None and self._housekeeper.due() is not None:
+                self._queue.put(_Item(self._housekeeper.leave, None, "the end of this process"))
             self._queue.put(None)
             self._ended.wait(timeout)
             atexit.unregister(self.close)

@@ -121,21 +121,35 @@ def test_paused_runs_wait_without_an_owner(store):
     store.keys.create("comes after")
     _submit(store, "DELETE FROM owners")
     assert store.runs.fail_lost(0) == 0
+    assert store.runs.get("run_1")["status"] == "paused"
 
 
-def test_the_heartbeat_goes_on_without_the_hub(store, monkeypatch):
+def test_the_heartbeat_goes_on_without_the_hub(settings, store, open_store, monkeypatch):
     monkeypatch.setattr("app.store.owners.HEARTBEAT_S", 0.01)
     store.runs.heartbeat("own_1")
+    store.keys.create("comes after")
+    elsewhere = open_store(settings)  # its queries give the beating writer no work
 
     def beat(link):
         return link.raw.execute("SELECT beat FROM owners WHERE id = 'own_1'").fetchone()[0]
 
-    first = store._writer.submit(beat).wait()
-    for _ in range(1000):
-        if store._writer.submit(beat).wait() > first + 2:
-            return
-    # The loop above gives the writer work; this one leaves it alone.
-    pytest.fail("the heartbeat stood still")
+    while elsewhere._writer.submit(beat).wait() < 3:
+        pass
+
+
+def test_owners_that_ended_are_cleared_away(settings, store):
+    process = other.start("run_open", settings, "run_1")
+    assert other.line(process) == "running"
+    process.kill()
+    process.communicate()
+    store.runs.heartbeat("own_mine")
+    assert store.runs.fail_lost(3600) == 1, "first its runs"
+    assert store.runs.fail_lost(3600) == 0, "then the owner"
+
+    def ids(link):
+        return [row[0] for row in link.raw.execute("SELECT id FROM owners").fetchall()]
+
+    assert store._writer.submit(ids).wait() == ["own_mine"]
 
 
 def test_a_store_that_never_ran_anything_is_no_owner(settings, store):
