@@ -274,7 +274,3 @@ def _handlers(
         return {**_SETTLED, **_ENDS}
     denied = Rights(thinking, tools).denied
     return {kind: call for kind, call in {**_LIVE, **_SETTLED, **_ENDS}.items() if kind not in denied}
-
-
-#: Name of this projection for attach, capabilities and docs.
-NAME = "agent-events-v1"

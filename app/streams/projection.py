@@ -1,4 +1,4 @@
-"""What a projection is, and the built-in ones by the name attach and capabilities use.
+"""What a projection is.
 
 Law of this room: a projection turns envelopes into bytes and keeps only what it needs for that. It never
 sees the request, the store, a socket or another projection, so a replay gives the same bytes as the live run.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import socket
 import typing as t
 from collections.abc import Callable, Iterable
 
@@ -45,6 +46,7 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         super().__init__(*args, **kwargs)
         self._told: Event | None = None
         self._drained: Event | None = None
+        self._idle: set[t.Any] = set()
 
     def init_process(self) -> None:
         """Boot in the child process; does not return before the worker is to leave."""
@@ -77,6 +79,20 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         if super().is_already_handled(respiter):
             raise StopIteration
         return False
+
+    def handle_request(self, listener_name: t.Any, req: t.Any, sock: t.Any, addr: t.Any) -> t.Any:
+        """Answer one request; between two of them the connection is idle."""
+        self._idle.discard(sock)
+        answer = super().handle_request(listener_name, req, sock, addr)
+        self._idle.add(sock)  # not reached when the connection is to be closed
+        return answer
+
+    def handle(self, listener: t.Any, client: t.Any, addr: t.Any) -> None:
+        """Serve one connection."""
+        try:
+            super().handle(listener, client, addr)
+        finally:
+            self._idle.discard(client)
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -113,6 +129,12 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         assert self._told is not None
         assert self._drained is not None
         self._told.wait()
+        for sock in list(self._idle):
+            try:
+                # gunicorn would wait for a next request until its keepalive time is over.
+                sock.shutdown(socket.SHUT_RD)
+            except OSError:
+                pass
         try:
             if drain is not None:
                 drain(max(0.0, self.cfg.graceful_timeout - _MARGIN_S))

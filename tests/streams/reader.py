@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from app import encoding
 from app.events import Envelope
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
+from app.streams.projection import Projection
 
 
 class Reader:
@@ -60,7 +61,7 @@ class Reader:
 
 def project(options: AgentEventsOptions, envelopes: Iterable[Envelope]) -> bytes:
     """The bytes of a whole stream."""
-    projection = AgentEvents(options)
+    projection: Projection = AgentEvents(options)
     return b"".join(projection.frames(envelope) for envelope in envelopes)
 
 

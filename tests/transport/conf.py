@@ -6,6 +6,6 @@ workers = 1
 worker_class = "app.web.worker.StudioWorker"
 worker_connections = 2200
 graceful_timeout = 10
-keepalive = 5
+keepalive = 60
 accesslog = os.environ.get("TEST_ACCESS_LOG")
 control_socket_disable = True

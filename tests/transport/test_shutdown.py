@@ -33,6 +33,17 @@ def test_every_stream_gets_its_terminal_frame(writer: str, sign: signal.Signals)
     assert "graceful timeout" not in server.log
 
 
+@pytest.mark.parametrize("writer", WRITERS)
+def test_an_idle_connection_holds_nobody_up(writer: str) -> None:
+    with serving(writer) as server:
+        idle = server.client({}, path="/stats", method="GET")
+        idle.read_head()
+        server.process.send_signal(signal.SIGTERM)
+        idle.rest()  # ends long before the keepalive time of the test server
+        assert server.wait() == 0
+    assert "graceful timeout" not in server.log
+
+
 def test_worker_whose_master_died_ends_by_itself() -> None:
     with serving("direct") as server:
         client = server.client({"tokens": 1, "silent_s": "forever"})
