@@ -293,7 +293,9 @@ class Registry:
         for variable in self._variables[family.id].inline:
             value = environ.get(variable)
             if value is not None:
-                dialect["inline_thinking"] = value.strip().lower() in _TRUE
+                word = value.strip().lower()
+                # "implicit": the model never writes the opening tag.
+                dialect["inline_thinking"] = word if word == "implicit" else word in _TRUE
         return dialect
 
 

@@ -29,7 +29,6 @@ _NAME = re.compile(
     r"|(?P<old_major>\d)(?:-(?P<old_minor>\d))?-(?P<old_tier>[a-z]+))(?![\d.])"
 )
 _LEVELS = ("low", "medium", "high", "xhigh", "max")
-_BUDGET_CONTROL = ("none", "minimal", *_LEVELS, "auto", "budget")
 
 #: USD per million input and output tokens: by tier and version, the newest version not above the model's counts.
 _PRICES: Mapping[str, tuple[tuple[tuple[int, int], tuple[float, float]], ...]] = {
@@ -108,7 +107,7 @@ def capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
             thinking_signed=True,
             tools="parallel",
             forced_tool_with_thinking=False,
-            structured_output="tool",
+            structured_output="native",
             inputs=("text", "image"),
             notes="Not in the vendor's list this version knows; treated like a current model.",
         )
@@ -119,13 +118,13 @@ def capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
         thinking_signed=thinks,
         tools="parallel",
         forced_tool_with_thinking=not thinks,
-        structured_output="tool",
+        structured_output="native" if generation.version >= (4, 5) else "none",
         inputs=("text", "image"),
         context_window=1_000_000 if generation.version >= (4, 6) else 200_000,
         max_output=_max_output(generation),
         price=_price(generation),
         notes=_notes(generation),
-        source="platform.claude.com: models overview, thinking, effort",
+        source="platform.claude.com: models overview, thinking, effort, structured outputs",
     )
 
 
@@ -139,7 +138,9 @@ def _control(generation: _Generation) -> tuple[str, ...]:
     if generation.style == "none":
         return ()
     if generation.style == "budget":
-        return _BUDGET_CONTROL
+        # The wire sends xhigh as 32k tokens on top of the answer; max would leave no model room for one.
+        most = ("xhigh",) if _max_output(generation) >= 64_000 else ()
+        return ("none", "minimal", "low", "medium", "high", *most, "auto", "budget")
     # xhigh came with 4.7; the 4.6 models have max without it.
     levels = tuple(level for level in _LEVELS if level != "xhigh" or generation.version >= (4, 7))
     off = () if generation.off == "never" else ("none",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from plugins.families import anthropic
 from plugins.manager import create_manager
 from plugins.registry import Registry
 from plugins.spec import Capabilities
+from providers.anthropic_request import build_body
+from providers.spec import ModelRequest, UserMessage
 
 
 @pytest.fixture
@@ -111,6 +114,16 @@ def test_anthropic_generations(
     assert (dialect["thinking_style"], dialect["thinking_off"]) == (style, off)
     assert ("budget" in claims.thinking_control) is (style == "budget")
     assert ("none" in claims.thinking_control) is (style != "none" and off != "never")
+
+
+def test_a_level_leaves_room_for_the_answer() -> None:
+    for model in anthropic.KNOWN:
+        if anthropic.dialect(model)["thinking_style"] == "budget":
+            claims = anthropic.capabilities(model, None)
+            for level in set(claims.thinking_control) - {"none", "budget"}:
+                request = ModelRequest(model, [UserMessage("q")], lambda: "id", thinking=level)
+                body = build_body(replace(request, dialect=anthropic.dialect(model)))
+                assert body["max_tokens"] <= (claims.max_output or 0)
 
 
 def test_xhigh_came_with_4_7() -> None:

@@ -145,9 +145,9 @@ def test_hyphens_and_dots_become_underscores() -> None:
 def test_inline_thinking_is_a_switch_of_generic_families(registry: Registry) -> None:
     environ = {BASE: "http://h"}
     assert registry.resolve("openai-compatible/m", environ).dialect == {"inline_thinking": False}
-    for value, on in [("1", True), ("true", True), ("0", False), ("", False)]:
+    for value, on in [("1", True), ("true", True), ("0", False), ("", False), ("implicit", "implicit")]:
         switched = environ | {"STUDIO_OPENAI_COMPATIBLE_INLINE_THINKING": value}
-        assert registry.resolve("openai-compatible/m", switched).dialect["inline_thinking"] is on
+        assert registry.resolve("openai-compatible/m", switched).dialect["inline_thinking"] == on
 
 
 # -- caching --------------------------------------------------------------------------------------

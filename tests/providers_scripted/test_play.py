@@ -121,12 +121,7 @@ def test_an_empty_text_says_nothing(stage: Stage) -> None:
 
 def test_lone_surrogates_are_replaced(stage: Stage) -> None:
     stage.write("s", 'turns: [{steps: [{text: "a\\uD800b"}]}]')
-    try:
-        events = stage.play("s")
-    except ProviderError as error:  # the YAML reader may refuse the escape itself
-        assert error.code == "provider_bad_request"
-    else:
-        assert events[0] == TextDelta("a\ufffdb")
+    assert stage.play("s")[0] == TextDelta("a\ufffdb")
     assert stage.play("echo", UserMessage("a\ud800b"))[0] == TextDelta("a\ufffdb")
 
 
@@ -215,8 +210,7 @@ def test_a_finish_label_is_said_as_written(stage: Stage) -> None:
 def test_an_error_carries_everything(stage: Stage) -> None:
     said: list[ModelEvent] = []
     with pytest.raises(ProviderError) as caught:
-        for batch in stage.batches("error-mid"):
-            said += batch
+        said.extend(itertools.chain.from_iterable(stage.batches("error-mid")))
     assert "".join(event.text for event in said if isinstance(event, TextDelta)) == "This answer will not "
     assert caught.value.code == "provider_bad_stream"
     with pytest.raises(ProviderError) as caught:
@@ -255,7 +249,7 @@ def test_a_cancel_ends_it_at_once(stage: Stage, name: str) -> None:
         except Cancelled as error:
             ended.append(error.cause)
 
-    greenlet = gevent.Greenlet(run)  # noqa: TID251 - stands in for the engine's run greenlet
+    greenlet = gevent.Greenlet(run)
     greenlet.start()
     gevent.sleep(0.01)
     scope.cancel("stop_requested")
