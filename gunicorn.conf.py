@@ -5,11 +5,12 @@ Law of this room: line 1 patches. No preload (the hub and the store belong to a 
 ``max_requests`` (a worker with live streams is not recycled).
 """
 
+import math
 import os
 
-from app import config
+from app.config import load as _load
 
-_settings = config.load(os.environ)
+_settings = _load(os.environ)
 _host = f"[{_settings.host}]" if ":" in _settings.host else _settings.host
 
 bind = f"{_host}:{_settings.port}"
@@ -21,7 +22,7 @@ backlog = 4096
 # Seconds a worker may leave its hub without a turn before it is killed; streams have no such limit.
 timeout = 60
 # Runs are told to stop and get their terminal frames within this time.
-graceful_timeout = _settings.graceful_s
+graceful_timeout = math.ceil(_settings.graceful_s)
 keepalive = 30
 preload_app = False
 max_requests = 0

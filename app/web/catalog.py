@@ -11,6 +11,7 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from app.agents.checks import checker
 from app.errors import ApiError, Problem, ValidationFailed
 from app.workflows.compiled import CompiledWorkflow
 from app.workflows.validation import compile_document
@@ -37,7 +38,13 @@ def compiled(document: dict[str, t.Any], plugins: Registry) -> CompiledWorkflow:
 
     :raises ValidationFailed: with every problem, as JSON path and cure.
     """
-    return compile_document(document, plugins.block_types, plugins.check_model, frozenset(plugins.tools))
+    return compile_document(
+        document,
+        plugins.block_types,
+        plugins.check_model,
+        frozenset(plugins.tools),
+        check_agent=checker(plugins.capabilities_of),
+    )
 
 
 def runnable(

@@ -1,0 +1,1 @@
+"""Every recorded vendor answer, through the HTTP surface of a real server."""
