@@ -1,0 +1,1 @@
+"""Schemas derived from dataclasses, request bodies, JSON Schema."""

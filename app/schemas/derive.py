@@ -84,7 +84,7 @@ def schema_for(cls: type, null_unset: bool = True) -> type[StrictSchema]:
 
 
 @functools.cache
-def _schema(cls: type, null_unset: bool) -> StrictSchema:
+def _schema(cls: t.Any, null_unset: bool) -> StrictSchema:
     return schema_for(cls, null_unset)()
 
 
@@ -98,7 +98,8 @@ def load(
     if not isinstance(data, Mapping):
         return None, [Problem(path, f"must be an object, not {shown(data)}")]
     try:
-        return t.cast(_T, _schema(cls, null_unset).load(data)), []
+        schema = _schema(t.cast("t.Hashable", cls), null_unset)
+        return t.cast(_T, schema.load(data)), []
     except ValidationError as error:
         return None, list(_flatten(error.messages, path))
 
@@ -120,9 +121,7 @@ def _segment(key: t.Any) -> Segment:
 
 def has_default(entry: dataclasses.Field[t.Any]) -> bool:
     """Whether a dataclass field may be left out."""
-    return (
-        entry.default is not dataclasses.MISSING or entry.default_factory is not dataclasses.MISSING
-    )
+    return entry.default is not dataclasses.MISSING or entry.default_factory is not dataclasses.MISSING
 
 
 def _schema_field(entry: dataclasses.Field[t.Any], hint: t.Any, null_unset: bool) -> ma_fields.Field[t.Any]:
@@ -174,7 +173,7 @@ def _generic_field(hint: t.Any, metadata: Mapping[str, t.Any]) -> ma_fields.Fiel
     if origin in (list, tuple, collections.abc.Sequence):
         inner = {key: value for key, value in metadata.items() if key != "most"}
         item = field_for(args[0], inner) if args else fields.Anything()
-        return fields.Items(item, most=metadata.get("most"))
+        return fields.Items(item, most=metadata.get("most"), made=list if origin is list else tuple)
     if origin in (dict, collections.abc.Mapping):
         return fields.Table(field_for(args[1], metadata) if args and args[1] is not t.Any else None)
     raise TypeError(f"no schema field for {hint!r}; give one as metadata field=")

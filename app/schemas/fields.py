@@ -21,7 +21,7 @@ REQUIRED = "is required"
 class Strict(fields.Field[t.Any]):
     """Base: the two messages every field shares."""
 
-    default_error_messages: t.ClassVar[dict[str, str]] = {  # type: ignore[misc]  # marshmallow has no ClassVar here
+    default_error_messages: dict[str, str | list[t.Any] | dict[t.Any, t.Any]] = {  # noqa: RUF012  # marshmallow's
         "required": REQUIRED,
         "null": "must not be null",
     }
@@ -127,21 +127,33 @@ class Choice(Strict):
         listed = " | ".join(str(c) for c in self.choices)
         near = ""
         if isinstance(value, str):
-            near = did_you_mean(value, [c for c in self.choices if isinstance(c, str)]).partition("There are")[0]
-        raise ValidationError(f"must be one of {listed}, not {shown(value)}. {near}".rstrip(". ") + "." * bool(near))
+            near = did_you_mean(value, [c for c in self.choices if isinstance(c, str)]).partition(
+                "There are"
+            )[0]
+        raise ValidationError(
+            f"must be one of {listed}, not {shown(value)}. {near}".rstrip(". ") + "." * bool(near)
+        )
 
 
 class Items(Strict):
-    """A list of ``inner``, at most ``most`` long; a tuple in Python."""
+    """A list of ``inner``, at most ``most`` long; ``made`` in Python."""
 
-    def __init__(self, inner: fields.Field[t.Any], *, most: int | None = None, **kwargs: t.Any) -> None:
+    def __init__(
+        self,
+        inner: fields.Field[t.Any],
+        *,
+        most: int | None = None,
+        made: type[list[t.Any]] | type[tuple[t.Any, ...]] = tuple,
+        **kwargs: t.Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self.made = made
         self.inner = inner
         self.most = most
 
     def _deserialize(
         self, value: t.Any, attr: str | None, data: t.Any, **kwargs: t.Any
-    ) -> tuple[t.Any, ...]:
+    ) -> list[t.Any] | tuple[t.Any, ...]:
         if not isinstance(value, (list, tuple)):
             raise ValidationError(f"must be a list, not {shown(value)}")
         if self.most is not None and len(value) > self.most:
@@ -155,7 +167,7 @@ class Items(Strict):
                 errors[index] = error.messages
         if errors:
             raise ValidationError(t.cast("dict[t.Any, t.Any]", errors))
-        return tuple(result)
+        return self.made(result)
 
 
 class Table(Strict):
@@ -165,9 +177,7 @@ class Table(Strict):
         super().__init__(**kwargs)
         self.inner = inner
 
-    def _deserialize(
-        self, value: t.Any, attr: str | None, data: t.Any, **kwargs: t.Any
-    ) -> dict[str, t.Any]:
+    def _deserialize(self, value: t.Any, attr: str | None, data: t.Any, **kwargs: t.Any) -> dict[str, t.Any]:
         if not isinstance(value, Mapping):
             raise ValidationError(f"must be an object, not {shown(value)}")
         if self.inner is None:

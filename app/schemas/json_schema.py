@@ -39,7 +39,9 @@ def check_schema(schema: t.Any) -> str | None:
         return f"is no valid JSON Schema{f' at {where}' if where else ''}: {_short(error.message)}"
     except RecursionError:
         return "is nested too deeply"
-    except Exception as error:  # a schema can break its own metaschema's check in ways the library does not name
+    except (
+        Exception
+    ) as error:  # a schema can break its own metaschema's check in ways the library does not name
         return f"is no valid JSON Schema ({type(error).__name__})"
     return next(_beyond(schema), None)
 
@@ -96,9 +98,8 @@ class Checker:
         import referencing
         from jsonschema import validators
 
-        safe = validators.extend(
-            _class_of(schema), {"pattern": _pattern, "patternProperties": _pattern_properties}
-        )
+        extend: t.Any = validators.extend
+        safe = extend(_class_of(schema), {"pattern": _pattern, "patternProperties": _pattern_properties})
         # An empty registry keeps the library from fetching references by itself.
         self._validator = safe(schema, registry=referencing.Registry())
 

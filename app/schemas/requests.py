@@ -27,17 +27,13 @@ class ExecuteBody:
     input: t.Any = dataclasses.field(
         default=None, metadata={"doc": "The run's input; text becomes {message}, nothing becomes {}."}
     )
-    stream: bool = dataclasses.field(
-        default=False, metadata={"doc": "Answer with a stream of agent events."}
-    )
+    stream: bool = dataclasses.field(default=False, metadata={"doc": "Answer with a stream of agent events."})
     asynchronous: bool = dataclasses.field(
         default=False, metadata=_key("async", "Answer 202 at once. Not supported yet.")
     )
     selected_outputs: tuple[str, ...] | None = dataclasses.field(
         default=None,
-        metadata=_key(
-            "selectedOutputs", "What to deliver, as block.path.", most=100, nonempty=True
-        ),
+        metadata=_key("selectedOutputs", "What to deliver, as block.path.", most=100, nonempty=True),
     )
     include_thinking: bool = dataclasses.field(
         default=False, metadata=_key("includeThinking", "Send thinking frames.")
@@ -50,9 +46,7 @@ class ExecuteBody:
     )
     timeout_seconds: int | None = dataclasses.field(
         default=None,
-        metadata=_key(
-            "timeoutSeconds", "Shortens the workflow's own limit (seconds).", low=1, high=604800
-        ),
+        metadata=_key("timeoutSeconds", "Shortens the workflow's own limit (seconds).", low=1, high=604800),
     )
     version: int | None = dataclasses.field(
         default=None, metadata={"doc": "A deployed version; the live one when absent.", "low": 1}
@@ -71,7 +65,9 @@ def load_execute(body: t.Any) -> ExecuteBody:
         raise ValidationFailed(in_document_order(body, problems))
     if parsed.asynchronous:
         if parsed.stream:
-            raise ValidationFailed([Problem("async", "stream and async exclude each other; send one of them")])
+            raise ValidationFailed(
+                [Problem("async", "stream and async exclude each other; send one of them")]
+            )
         message = "async runs are not supported yet; leave it out and wait, or send stream: true"
         raise ValidationFailed([Problem("async", message)], code="not_supported")
     if isinstance(parsed.input, Mapping):

@@ -1,0 +1,1 @@
+"""Workflow documents: parsed, checked, compiled."""

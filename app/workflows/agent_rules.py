@@ -98,7 +98,9 @@ def _response_format(value: t.Any, path: str) -> list[Problem]:
         return []
     problem = check_schema(value)
     if problem is None and value.get("type", "object") != "object":
-        problem = f"must be of type object, not {shown(value['type'])}; wrap it in an object with one property"
+        problem = (
+            f"must be of type object, not {shown(value['type'])}; wrap it in an object with one property"
+        )
     return [Problem(path, problem)] if problem else []
 
 

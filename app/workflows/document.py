@@ -16,7 +16,7 @@ import yaml
 
 from app import encoding
 from app.errors import Problem, ValidationFailed
-from app.schemas.paths import Segment, join, shown
+from app.schemas.paths import join, shown
 
 #: Values in one document. An alias bomb of YAML, nine lines long, stands for a thousand million.
 MAX_VALUES = 200_000
@@ -43,9 +43,7 @@ def parse(source: str | Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def export(document: Mapping[str, t.Any]) -> str:
     """A document as YAML in its own key order, for people to read, edit and import again."""
-    return yaml.dump(
-        encoding.plain(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
-    )
+    return yaml.dump(encoding.plain(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _read(text: str) -> t.Any:
@@ -58,7 +56,7 @@ def _read(text: str) -> t.Any:
     if len(text) > MAX_YAML:
         raise ValidationFailed([Problem("", f"the YAML is longer than {MAX_YAML} characters; send JSON")])
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506  # _Loader is a safe loader
+        return yaml.load(text, Loader=_Loader)  # a safe loader, see its class
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -69,7 +67,9 @@ def _read(text: str) -> t.Any:
         first = str(error).partition("\n")[0]
         raise ValidationFailed([Problem("", f"the document is neither JSON nor YAML: {first}")]) from None
     except RecursionError:
-        raise ValidationFailed([Problem("", f"the document is nested deeper than {MAX_DEPTH} levels")]) from None
+        raise ValidationFailed(
+            [Problem("", f"the document is nested deeper than {MAX_DEPTH} levels")]
+        ) from None
 
 
 class _Tree:

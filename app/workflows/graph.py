@@ -31,7 +31,7 @@ def check(
     if cycle:
         path, loop = cycle
         ring = " → ".join(loop)
-        problems.append(Problem(path, f"closes a cycle ({ring}); edges may lead back only inside a loop block. Remove it"))
+        problems.append(Problem(path, f"closes a cycle ({ring}); edges may lead back only in a loop block"))
     entry, more = _entry(places, types, edges)
     problems += more
     if entry is not None:
@@ -39,7 +39,9 @@ def check(
         for block, path in places.items():
             if block not in reached:
                 problems.append(
-                    Problem(path, f'"{block}" cannot be reached from "{entry}"; add an edge to it or remove it')
+                    Problem(
+                        path, f'"{block}" cannot be reached from "{entry}"; add an edge to it or remove it'
+                    )
                 )
     return entry, problems
 
@@ -50,19 +52,24 @@ def _entry(
     starts = [block for block in places if (kind := types[block]) is not None and kind.entry]
     if starts:
         problems = [
-            Problem(join(places[block], "type"), f'"{starts[0]}" starts the run already; a workflow has one entry')
+            Problem(
+                join(places[block], "type"), f'"{starts[0]}" starts the run already; a workflow has one entry'
+            )
             for block in starts[1:]
         ]
         for path, edge in edges.items():
             if edge.target in starts:
-                problems.append(Problem(join(path, "target"), f'"{edge.target}" starts the run; no edge may lead to it'))
+                message = f'"{edge.target}" starts the run; no edge may lead to it'
+                problems.append(Problem(join(path, "target"), message))
         return starts[0], problems
     targets = {edge.target for edge in edges.values()}
     roots = [block for block in places if block not in targets]
     if len(roots) == 1:
         return roots[0], []
     if not roots:
-        return None, [Problem("blocks", "there is no entry: every block has an edge into it. Add a start block")]
+        return None, [
+            Problem("blocks", "there is no entry: every block has an edge into it. Add a start block")
+        ]
     names = ", ".join(f'"{root}"' for root in roots[:10])
     cure = "add a start block with edges to those that shall run, or connect them"
     return None, [Problem("blocks", f"a workflow has one entry, but nothing leads to {names}; {cure}")]

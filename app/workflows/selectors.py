@@ -64,7 +64,9 @@ def pick(output: t.Any, path: Sequence[str], default: t.Any = None) -> t.Any:
             if step not in here:
                 return default
             here = here[step]
-        elif isinstance(here, (list, tuple)) and step.isdecimal() and len(step) < 10 and int(step) < len(here):
+        elif (
+            isinstance(here, (list, tuple)) and step.isdecimal() and len(step) < 10 and int(step) < len(here)
+        ):
             here = here[int(step)]
         else:
             return default

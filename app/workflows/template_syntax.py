@@ -18,6 +18,12 @@ from jinja2 import meta, nodes
 
 from app.schemas.paths import did_you_mean
 
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text: a list of names in a few lines."""
+    return frozenset(text.split())
+
+
 #: Characters of one template, tags in it, nodes of its syntax tree, nesting of expressions and of loops.
 MAX_SOURCE = 256 * 1024
 MAX_TAGS = 2_000
@@ -25,14 +31,14 @@ MAX_NODES = 20_000
 MAX_DEPTH = 60
 MAX_LOOPS = 6
 
-FILTERS = frozenset(
-    "abs batch capitalize center count d default dictsort first float format groupby indent int items join last "
-    "length list lower map max min reject rejectattr replace reverse round select selectattr slice sort string sum "
-    "title tojson trim truncate unique upper urlencode wordcount wordwrap".split()
+FILTERS = words(
+    "abs batch capitalize center count d default dictsort first float format groupby indent int items "
+    "join last length list lower map max min reject rejectattr replace reverse round select selectattr "
+    "slice sort string sum title tojson trim truncate unique upper urlencode wordcount wordwrap"
 )
-TESTS = frozenset(
-    "boolean defined divisibleby eq equalto even false float ge greaterthan gt in integer iterable le lessthan lower "
-    "lt mapping ne none number odd sequence string true undefined upper == != > >= < <=".split()
+TESTS = words(
+    "boolean defined divisibleby eq equalto even false float ge greaterthan gt in integer iterable le "
+    "lessthan lower lt mapping ne none number odd sequence string true undefined upper == != > >= < <="
 )
 #: Names a template finds without having set them; ``secrets`` only where a field is secret-safe.
 NAMES = ("input", "blocks", "vars", "loop", "args")
@@ -48,7 +54,7 @@ _EXPRESSIONS: tuple[type[nodes.Node], ...] = (
 _STATEMENTS: tuple[type[nodes.Node], ...] = (
     nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Assign, nodes.AssignBlock, nodes.With, nodes.FilterBlock,
 )  # fmt: skip
-_PLAIN = jinja2.Environment(keep_trailing_newline=True)  # noqa: S701  # parses only; output is no HTML
+_PLAIN = jinja2.Environment(keep_trailing_newline=True)  # parses only; what comes out is no HTML
 
 
 class TemplateRefused(ValueError):
@@ -114,7 +120,9 @@ def parse(source: str, environment: jinja2.Environment) -> nodes.Template:
     :raises TemplateRefused: see :func:`inspect`.
     """
     if len(source) > MAX_SOURCE:
-        raise TemplateRefused(f"the template is longer than {MAX_SOURCE} characters; move text into variables")
+        raise TemplateRefused(
+            f"the template is longer than {MAX_SOURCE} characters; move text into variables"
+        )
     if source.count("{{") + source.count("{%") > MAX_TAGS:
         raise TemplateRefused(f"the template has more than {MAX_TAGS} tags; use a for loop")
     try:
@@ -123,7 +131,9 @@ def parse(source: str, environment: jinja2.Environment) -> nodes.Template:
         raise TemplateRefused(f"template syntax, line {error.lineno}: {error.message}") from None
     except (RecursionError, ValueError, OverflowError):
         # ValueError: a number literal of more digits than Python converts.
-        raise TemplateRefused("the template is nested too deeply or holds a number that is too long") from None
+        raise TemplateRefused(
+            "the template is nested too deeply or holds a number that is too long"
+        ) from None
     _judge(tree)
     return tree
 
@@ -137,7 +147,9 @@ def _judge(tree: nodes.Template) -> None:
         if count > MAX_NODES:
             raise TemplateRefused(f"the template has more than {MAX_NODES} parts; split it up")
         if depth > MAX_DEPTH:
-            raise TemplateRefused(f"line {node.lineno}: nested deeper than {MAX_DEPTH} levels; use set for parts")
+            raise TemplateRefused(
+                f"line {node.lineno}: nested deeper than {MAX_DEPTH} levels; use set for parts"
+            )
         problem = _problem_of(node)
         if problem:
             raise TemplateRefused(f"line {node.lineno}: {problem}")
@@ -166,8 +178,7 @@ def _blocks_read(tree: nodes.Template) -> Iterator[str]:
     """Block ids in the tree. Every ``blocks`` that is not the object of a known access may mean any block."""
     known: set[int] = set()
     for access in tree.find_all((nodes.Getattr, nodes.Getitem)):
-        read = _block_of(access)
-        if read is not None:
+        if isinstance(access, (nodes.Getattr, nodes.Getitem)) and (read := _block_of(access)) is not None:
             known.add(id(access.node))
             yield read
     for name in tree.find_all(nodes.Name):

@@ -28,9 +28,7 @@ NOT_SUPPORTED = "not supported yet"
 class HttpCall:
     """``http`` of an inline tool. Every text is a template over ``args``, ``input``, ``blocks`` and ``vars``."""
 
-    url: str = field(
-        metadata={"doc": "http or https address.", "template": True, "nonempty": True}
-    )
+    url: str = field(metadata={"doc": "http or https address.", "template": True, "nonempty": True})
     method: t.Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = field(
         default="GET", metadata={"doc": "Request method."}
     )
@@ -38,7 +36,8 @@ class HttpCall:
         default_factory=dict, metadata={"doc": "Request headers.", "template": True, "secret_safe": True}
     )
     query: Mapping[str, t.Any] = field(
-        default_factory=dict, metadata={"doc": "Query parameters, added to those of the url.", "template": True}
+        default_factory=dict,
+        metadata={"doc": "Query parameters, added to those of the url.", "template": True},
     )
     body: t.Any = field(
         default=None, metadata={"doc": "Text is sent as it is, anything else as JSON.", "template": True}
@@ -76,7 +75,7 @@ class _Inline:
 
 
 def entry_of(raw: str | Mapping[str, t.Any]) -> ToolEntry:
-    """An entry of a compiled workflow as a value. Cheap: what :func:`entry_problems` found good is not checked again."""
+    """An entry of a compiled workflow as a value. Cheap: it was checked already."""
     if isinstance(raw, str):
         return ToolEntry(raw, "registered")
     inline, _ = derive.load(_Inline, raw)
@@ -121,8 +120,8 @@ def _entry(inline: _Inline, raw: Mapping[str, t.Any]) -> ToolEntry:
 def _unknown_name(name: str, path: str, registered: Collection[str]) -> list[Problem]:
     if name in registered:
         return []
-    near = did_you_mean(name, sorted(registered))
-    return [Problem(path, f"there is no registered tool {shown(name)}; name one, or give http or result. {near}".strip())]
+    message = f"there is no registered tool {shown(name)}; name one, or give http or result. "
+    return [Problem(path, (message + did_you_mean(name, sorted(registered))).strip())]
 
 
 def _shape_problems(raw: Mapping[str, t.Any], path: str) -> list[Problem]:
@@ -134,9 +133,9 @@ def _shape_problems(raw: Mapping[str, t.Any], path: str) -> list[Problem]:
     elif "http" not in raw and "result" not in raw:
         extra = [key for key in ("description", "parameters") if raw.get(key) is not None]
         if extra:
-            problems.append(
-                Problem(path, f"has {' and '.join(extra)} but neither http nor result; a registered tool brings its own")
-            )
+            given = " and ".join(extra)
+            message = f"has {given} but neither http nor result; a registered tool brings its own"
+            problems.append(Problem(path, message))
     if raw.get("approval") in ("always", "ask_once"):
         problems.append(Problem(join(path, "approval"), f"approvals are {NOT_SUPPORTED}; use never"))
     if raw.get("parameters") is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from app.errors import Problem, ValidationFailed
 from app.schemas import derive
-from app.schemas.paths import did_you_mean, in_document_order, join, shown
+from app.schemas.paths import did_you_mean, in_document_order, join, shown, split
 from app.workflows import graph
 from app.workflows.agent_rules import agent_problems, is_not_supported
 from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
@@ -71,9 +71,12 @@ class _Common:
     """Keys that every block's config takes."""
 
     timeout_s: float | None = field(
-        default=None, metadata={"doc": "Longest one execution may take, in seconds.", "above": 0, "high": 604800}
+        default=None,
+        metadata={"doc": "Longest one execution may take, in seconds.", "above": 0, "high": 604800},
     )
-    retries: int = field(default=0, metadata={"doc": "Further attempts after a failure.", "low": 0, "high": 10})
+    retries: int = field(
+        default=0, metadata={"doc": "Further attempts after a failure.", "low": 0, "high": 10}
+    )
     on_error: t.Literal["fail", "continue"] = field(
         default="fail", metadata={"doc": "fail ends the run; continue goes on without this block's output."}
     )
@@ -185,7 +188,9 @@ class _Compiler:
         chosen, problems = derive.load(WorkflowSettings, {**base, **given}, "settings")
         self.problems += problems
         if raw.get("durable") is True:
-            self._say("settings.durable", f"durable runs are {NOT_SUPPORTED}; leave durable out or set it to false")
+            self._say(
+                "settings.durable", f"durable runs are {NOT_SUPPORTED}; leave durable out or set it to false"
+            )
         return chosen
 
     def _entry(self, raw: t.Any, index: int) -> _Block | None:
@@ -216,8 +221,8 @@ class _Compiler:
             if entry is None:
                 continue
             if entry.id in first:
-                where = join("blocks", first[entry.id])
-                self._say(join("blocks", index, "id"), f"{shown(entry.id)} is the id of {where} already; ids must differ")
+                message = f"{shown(entry.id)} is the id of {join('blocks', first[entry.id])} already; ids must differ"
+                self._say(join("blocks", index, "id"), message)
             first.setdefault(entry.id, index)
 
     def _edges(
@@ -232,9 +237,12 @@ class _Compiler:
             if entry is None:
                 continue
             edge = Edge(entry.source, entry.source_handle, entry.target)
-            dangling = [(key, name) for key, name in (("source", edge.source), ("target", edge.target)) if name not in types]
+            ends = (("source", edge.source), ("target", edge.target))
+            dangling = [(key, name) for key, name in ends if name not in types]
             for key, name in dangling if all_known else ():
-                self._say(join(path, key), f"there is no block {shown(name)}. {did_you_mean(name, types)}".rstrip())
+                self._say(
+                    join(path, key), f"there is no block {shown(name)}. {did_you_mean(name, types)}".rstrip()
+                )
             if dangling:
                 continue
             self._handle(edge, types[edge.source], join(path, "source_handle"))
@@ -250,7 +258,9 @@ class _Compiler:
         named = [handle for handle in block_type.handles if handle]
         plain = "leave it out for the plain edge. " if "" in block_type.handles else ""
         near = did_you_mean(edge.handle, named)
-        subject = f"{shown(edge.handle)} is no handle" if edge.handle else "is required: there is no plain edge"
+        subject = (
+            f"{shown(edge.handle)} is no handle" if edge.handle else "is required: there is no plain edge"
+        )
         self._say(path, f"{subject} of the type {block_type.type_name}; {plain}{near}".rstrip("; "))
 
     def _block(self, entry: _Block, index: int) -> CompiledBlock | None:
@@ -263,9 +273,9 @@ class _Compiler:
         common, problems = derive.load(
             _Common, {key: entry.config[key] for key in common_keys if key in entry.config}, path
         )
-        config, more = derive.load(
-            block_type.config, {k: v for k, v in entry.config.items() if k not in common_keys}, path
-        )
+        config: t.Any
+        rest = {k: v for k, v in entry.config.items() if k not in common_keys}
+        config, more = derive.load(t.cast("type[t.Any]", block_type.config), rest, path)
         problems += more
         if block_type.type_name == AGENT:
             told = {problem.path for problem in problems}
@@ -289,7 +299,7 @@ class _Compiler:
             found = [Problem(where, message) for where, message in block_type.check(config, path)]
         if self._check_agent is not None and block_type.type_name == AGENT:
             for inner, message in self._check_agent(config):
-                found.append(Problem(f"{path}{'' if inner.startswith('[') else '.'}{inner}" if inner else path, message))
+                found.append(Problem(join(path, *split(inner)), message))
         return found
 
     def _templates(self, block_type: BlockType, config: Mapping[str, t.Any], path: str) -> list[Problem]:
@@ -335,11 +345,15 @@ class _Compiler:
             template = inspect(source)
             for name in template.unknown:
                 near = did_you_mean(name, NAMES)
-                self._warnings.append(Problem(path, f"{shown(name)} is set nowhere and renders empty. {near}"))
+                self._warnings.append(
+                    Problem(path, f"{shown(name)} is set nowhere and renders empty. {near}")
+                )
             for block in sorted(template.blocks):
                 if block != ANY_BLOCK and block not in blocks:
                     near = did_you_mean(block, blocks)
-                    self._warnings.append(Problem(path, f"there is no block {shown(block)}; it renders empty. {near}"))
+                    self._warnings.append(
+                        Problem(path, f"there is no block {shown(block)}; it renders empty. {near}")
+                    )
 
 
 def _list(value: t.Any) -> list[t.Any]:
