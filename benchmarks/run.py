@@ -155,7 +155,10 @@ def measure(args: argparse.Namespace, folder: Path) -> int:
     setting = prepare(names, folder)
     raw = folder / "samples.json"
     if args.smoke:
-        samples, start = smoke_samples(setting), {"direct": {"start_s": 0.0}, "studio": {"start_s": None}}
+        samples, start = (
+            smoke_samples(setting),
+            {name: {"start_s": None, "mem_mb": None} for name in ("direct", "studio")},
+        )
         raw.write_text(json.dumps({"samples": samples, "start": start}))
         measured = own_scenarios(setting, ("studio",), streams=10, clients=50, tokens=40)
     else:
