@@ -68,6 +68,7 @@ class EventStreamDecoder:
         self.done = False
         self.failure: ProviderError | None = None
         self._reader = SseReader()
+        self._read = self._reader.feed
         self._calls = CallBook(request)
         self._label: FinishReason | None = None
         self._model: str | None = None
@@ -92,7 +93,7 @@ class EventStreamDecoder:
             raise self.failure
         out: list[ModelEvent] = []
         try:
-            self._take(self._reader.feed(data), out)
+            self._take(self._read(data), out)
         except ProviderError as error:
             self._fail(error, out)
         return out
@@ -119,7 +120,7 @@ class EventStreamDecoder:
             except ValueError:
                 value = self._unusual(payload, out)
             if type(value) is dict:
-                if name == b"error" and "error" not in value:
+                if name and name == b"error" and "error" not in value:
                     raise in_band_error(value)
                 self._value(value, out)
             elif type(value) is list and has_error(value):

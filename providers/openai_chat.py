@@ -72,11 +72,12 @@ class OpenAIChatDecoder(EventStreamDecoder):
         try:
             (choice,) = value["choices"]
             delta = choice["delta"]
+            text = delta["content"]
             if (
-                len(delta) == 1
-                and self._plain
-                and (text := delta["content"])
+                text
                 and type(text) is str
+                and self._plain
+                and (len(delta) == 1 or (len(delta) == 2 and "role" in delta))
                 and not choice.get("finish_reason")
                 and not choice.get("index")
                 and not value.get("usage")

@@ -48,18 +48,24 @@ class SseReader:
                 return []
             self._held.append(data)
             data = b"".join(self._held)
-        blocks = data.split(b"\n\n")
-        rest = blocks.pop()
-        if rest or self._held:
             self._held = []
             self._size = 0
-            if rest:
-                self._hold(rest)
+        elif data[:6] == b"data: " and data.find(b"\n") == len(data) - 2 and data[-1:] == b"\n":
+            return [(b"", data[6:])]  # the common read: one event of one line
+        blocks = data.split(b"\n\n")
+        rest = blocks.pop()
+        if rest:
+            self._hold(rest)
         found: list[Payload] = []
         for block in blocks:
-            if block.startswith(b"data: ") and b"\n" not in block:
-                found.append((b"", block[6:]))
-            elif block:
+            head, mark, payload = block.partition(b"data: ")
+            if not mark or b"\n" in payload:
+                self._parse(block, found)
+            elif not head:
+                found.append((b"", payload))
+            elif head[:6] == b"event:" and head.find(b"\n") == len(head) - 1:
+                found.append((head[6:].strip(), payload))
+            else:
                 self._parse(block, found)
         return found
 

@@ -1,0 +1,1 @@
+"""The wires: decoders over recorded and made-up bytes, requests, errors, and the socket client."""
