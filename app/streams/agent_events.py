@@ -136,17 +136,18 @@ class AgentEvents:
 
     def _delta(self, event: ev.TextDelta, seq: int) -> bytes:
         block = event.block
-        state = self._texts[block] if block in self._texts else self._text_of(block)
+        try:
+            state = self._texts[block]
+        except KeyError:
+            state = self._text_of(block)
         text = event.text
         if state is None or not state.live or not text:
             return b""
-        if not state.length:
-            frame = self._chunk(text, state, seq)
-            state.turn_length = len(text)
-            return frame
         length = len(text)
-        state.length += length
         state.turn_length += length
+        if not state.length:
+            return self._chunk(text, state, seq)
+        state.length += length
         return b"%b%d%b%b}\n\n" % (self._id, seq, state.head, dumps(text))
 
     def _turn_ended(self, event: ev.TurnEnded, seq: int) -> bytes:

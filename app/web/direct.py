@@ -39,10 +39,12 @@ class StreamMiddleware:
     """Wrap the Flask application in this, outermost.
 
     :ivar app: the wrapped application.
+    :ivar warm_up: called by the worker once, before it is ready and its memory is frozen.
     """
 
-    def __init__(self, app: Flask) -> None:
+    def __init__(self, app: Flask, warm_up: Callable[[], None] | None = None) -> None:
         self.app = app
+        self.warm_up = warm_up
 
     def drain(self, seconds: float) -> None:
         """Take no new runs, end those that live, and return when their streams are with their clients and the

@@ -68,6 +68,7 @@ class Subscriber:
     __slots__ = (
         "__weakref__",
         "_batch",
+        "_frames",
         "_gated",
         "_service",
         "closed",
@@ -86,6 +87,7 @@ class Subscriber:
         self.quiet = 0
         self.stalled = 0
         self._service = service
+        self._frames = projection.frames
         self._batch: list[bytes] = []
         self._gated = False
 
@@ -104,7 +106,7 @@ class Subscriber:
         if self.closed:
             return
         try:
-            data = self.projection.frames(envelope)
+            data = self._frames(envelope)
         except BaseException:
             # The emitter detaches whoever raises; a stream that nobody feeds any more may not stay open.
             self.cut()
