@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from plugins.registry import Registry, model_names
 from plugins.spec.families import Capabilities, ProviderFamily
 
 #: Model column of a family whose models nobody can list.
@@ -35,8 +34,27 @@ COLUMNS: Mapping[str, str] = {
 }
 
 
+class Catalogue(t.Protocol):
+    """What the table is made of (:class:`plugins.registry.Registry` is one)."""
+
+    families: dict[str, ProviderFamily]
+
+    def capabilities(self, family: ProviderFamily, model: str) -> Capabilities:
+        """What ``model`` can do."""
+
+    def missing(self, family: ProviderFamily, environ: Mapping[str, str]) -> Exception | None:
+        """What keeps ``family`` from being called, or None."""
+
+
+def model_names(family: ProviderFamily) -> Sequence[str]:
+    """The models of a closed family, or those an open one has heard of."""
+    if family.models is None:
+        return tuple(family.known)
+    return tuple(family.models() if callable(family.models) else family.models)
+
+
 def rows(
-    registry: Registry,
+    registry: Catalogue,
     family: str | None = None,
     model: str | None = None,
     environ: Mapping[str, str] | None = os.environ,
@@ -60,7 +78,7 @@ def rows(
 
 
 def _family_rows(
-    registry: Registry, family: ProviderFamily, model: str | None, environ: Mapping[str, str] | None
+    registry: Catalogue, family: ProviderFamily, model: str | None, environ: Mapping[str, str] | None
 ) -> Iterator[dict[str, t.Any]]:
     configured = environ is None or registry.missing(family, environ) is None
     for name in _names(family, model):

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from plugins.capabilities import model_names
 from plugins.manager import PluginManager
 from plugins.spec.blocks import BlockType
 from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
@@ -321,13 +322,6 @@ WIRES: Mapping[str, t.Callable[[], Wire]] = {
 def load_wire(wire: str | Wire) -> Wire:
     """The wire object behind a family's ``wire``."""
     return WIRES[wire]() if isinstance(wire, str) else wire
-
-
-def model_names(family: ProviderFamily) -> Sequence[str]:
-    """The models of a closed family, or those an open one has heard of."""
-    if family.models is None:
-        return tuple(family.known)
-    return tuple(family.models() if callable(family.models) else family.models)
 
 
 def _first(variables: Iterable[str], environ: Mapping[str, str]) -> tuple[str, str]:

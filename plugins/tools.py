@@ -31,7 +31,7 @@ _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,3}")
 _Number = int | float
 
 
-def _round(value: _Number, digits: int = 0) -> _Number:
+def _round(value: _Number, digits: _Number = 0) -> _Number:
     if not isinstance(digits, int) or abs(digits) > _MAX_DIGITS:
         raise ToolFailed(f"round takes a whole number of digits, at most {_MAX_DIGITS}.")
     return round(value, digits) if digits else round(value)

@@ -11,6 +11,7 @@ ones in ``providers/scripts``. A file is read again when it changed on disk.
 from __future__ import annotations
 
 import json
+import os
 import re
 import typing as t
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,23 +68,24 @@ class Scripts(Sequence[str]):
 
     def __init__(self, folder: Callable[[], Path | None] = lambda: None) -> None:
         self._folder = folder
-        self._built_in = frozenset(path.stem for path in BUILT_IN.glob("*.yaml"))
-        self._cache: dict[Path, tuple[tuple[int, int], Script]] = {}
+        self._built_in = {path.stem: str(path) for path in BUILT_IN.glob("*.yaml")}
+        self._cache: dict[str, tuple[tuple[int, int], Script]] = {}
 
     def names(self) -> list[str]:
         """All names, sorted."""
         folder = self._folder()
         own = {path.stem for path in folder.glob("*.yaml")} if folder and folder.is_dir() else set()
-        return sorted(self._built_in | {name for name in own if _NAME.fullmatch(name)})
+        return sorted(self._built_in.keys() | {name for name in own if _NAME.fullmatch(name)})
 
-    def path(self, name: str) -> Path | None:
+    def path(self, name: str) -> str | None:
         """Where script ``name`` is, or None. One's own come before built-in ones."""
         if not _NAME.fullmatch(name):
             return None
         folder = self._folder()
-        if folder is not None and (own := folder / f"{name}.yaml").is_file():
+        # Text, not Path objects: this is asked at every request.
+        if folder is not None and os.path.isfile(own := os.path.join(folder, f"{name}.yaml")):
             return own
-        return BUILT_IN / f"{name}.yaml" if name in self._built_in else None
+        return self._built_in.get(name)
 
     def load(self, name: str) -> Script:
         """The script ``name``, from memory unless its file changed.
@@ -95,7 +97,7 @@ class Scripts(Sequence[str]):
         if path is None:
             raise KeyError(name)
         try:
-            stat = path.stat()
+            stat = os.stat(path)
             stamp = (stat.st_mtime_ns, stat.st_size)
             cached = self._cache.get(path)
             if cached is not None and cached[0] == stamp:
@@ -266,10 +268,10 @@ class _Performance:
         return value
 
 
-def _read(path: Path, size: int) -> t.Any:
+def _read(path: str, size: int) -> t.Any:
     if size > _MAX_BYTES:
         raise ValueError(f"it has {size} bytes; at most {_MAX_BYTES} are read")
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
 
 
 def _since_user(request: ModelRequest) -> int:

@@ -17,7 +17,7 @@ from providers.local import CONTEXT_TOKENS, MAX_OUTPUT, MODEL, LocalWire, superv
 _CAPABILITIES = Capabilities(
     thinking="none",
     tools="none",
-    structured_output="none",
+    structured_output="native",
     context_window=CONTEXT_TOKENS,
     max_output=MAX_OUTPUT,
     price=(0.0, 0.0),

@@ -108,6 +108,17 @@ def test_too_long_a_conversation_has_its_code(shared: Supervisor) -> None:
     assert caught.value.code == "context_length_exceeded"
 
 
+def test_a_response_format_holds(shared: Supervisor) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    answer = json.loads(text_of(play(shared, response_format=schema, max_tokens=100)))
+    assert list(answer) == ["city"]
+
+
 def test_several_at_once(shared: Supervisor) -> None:
     answers: list[str] = []
     greenlets = [
