@@ -25,7 +25,8 @@ A script is a mapping::
 Turn ``n`` (from 0) answers the request that has ``n`` assistant messages after the last user message;
 the last turn answers all later ones too. ``{{message}}`` is the last user message, ``{{system}}`` the
 system prompt, ``{{model}}`` the script's name, ``{{tools.NAME}}`` the latest result of that tool since
-the last user message (empty when there is none); they work in texts and in strings of arguments.
+the last user message and ``{{tools.NAME.KEY}}`` a member of it where it is a JSON object (empty when there
+is none); they work in texts and in strings of arguments.
 ``arguments`` as a text is sent as it stands, so that malformed JSON can be played; ``cut: true`` plays
 a call the output limit ended. ``id`` left out: a fresh one.
 """
@@ -41,7 +42,7 @@ from dataclasses import dataclass
 from providers.spec import FinishReason, ProviderErrorCode, Usage
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
-_TOOL_PLACEHOLDER = re.compile(r"tools\.[A-Za-z0-9_-]{1,64}")
+_TOOL_PLACEHOLDER = re.compile(r"tools(?:\.[A-Za-z0-9_-]{1,64})+")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _FINISH = t.get_args(FinishReason)
 _CODES = t.get_args(ProviderErrorCode)
@@ -337,7 +338,8 @@ class _Reader:
             if name not in ("message", "system", "model") and not _TOOL_PLACEHOLDER.fullmatch(name):
                 self._no(
                     path,
-                    f"unknown placeholder {{{{{name}}}}}; there are message, system, model and tools.NAME",
+                    f"unknown placeholder {{{{{name}}}}}; there are message, system, model, tools.NAME "
+                    "and tools.NAME.KEY",
                 )
 
 

@@ -256,7 +256,7 @@ class _Performance:
             gevent.sleep(seconds)
 
     def _render(self, template: str) -> str:
-        return _whole_characters(PLACEHOLDER.sub(lambda match: self._values.get(match[1], ""), template))
+        return _whole_characters(PLACEHOLDER.sub(lambda match: _value(self._values, match[1]), template))
 
     def _fill(self, value: t.Any) -> t.Any:
         if isinstance(value, str):
@@ -296,6 +296,20 @@ def _values(request: ModelRequest) -> dict[str, str]:
         if isinstance(message, ToolResult):
             values[f"tools.{message.name}"] = message.content
     return values
+
+
+def _value(values: Mapping[str, str], name: str) -> str:
+    """What placeholder ``name`` stands for; ``tools.NAME.KEY`` looks into a JSON result."""
+    if name in values or not name.startswith("tools."):
+        return values.get(name, "")
+    tool, *keys = name.split(".")[1:]
+    try:
+        found = json.loads(values.get(f"tools.{tool}", ""))
+        for key in keys:
+            found = found[key]
+    except (ValueError, KeyError, TypeError, IndexError):
+        return ""
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
 def _chunks(text: str, size: int) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
 from providers.auth import NoAuth
+from providers.script_schema import ScriptInvalid
 from providers.scripted import ScriptedWire, Scripts
 
 _CAPABILITIES = Capabilities(
@@ -16,24 +18,32 @@ _CAPABILITIES = Capabilities(
     tools="parallel",
     structured_output="native",
     price=(0.0, 0.0),
-    notes="Plays a script, whatever is asked; no model runs.",
     source="this program: providers/scripts, and STUDIO_SCRIPTS_DIR",
 )
-
-
-def _capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
-    return _CAPABILITIES
 
 
 def family(folder: Callable[[], Path | None] = lambda: None) -> ProviderFamily:
     """The family over the built-in scripts and those of ``folder()``, which is asked each time."""
     scripts = Scripts(folder)
+
+    def capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
+        return replace(_CAPABILITIES, notes=_description(scripts, model))
+
     return ProviderFamily(
         id="scripted",
         title="Scripted",
         wire=ScriptedWire(scripts),
         auth=NoAuth(),
         connection=ConnectionSpec(default_base="", key_required=False),
-        capabilities=_capabilities,
+        capabilities=capabilities,
         models=scripts,
     )
+
+
+def _description(scripts: Scripts, name: str) -> str:
+    try:
+        return scripts.load(name).description or "A script; no model runs."
+    except ScriptInvalid as error:
+        return error.message
+    except KeyError:
+        return ""

@@ -141,3 +141,14 @@ def test_an_unknown_claude_promises_no_size_and_no_price(model: str) -> None:
 def test_every_listed_claude_is_recognised() -> None:
     for model in anthropic.KNOWN:
         assert anthropic.capabilities(model, None).price is not None
+
+
+def test_a_script_describes_itself(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("turns: 5")
+    (tmp_path / "bare.yaml").write_text("turns: [{steps: [{text: a}]}]")
+    settings = config.load({"STUDIO_DATA_DIR": str(tmp_path), "STUDIO_SCRIPTS_DIR": str(tmp_path)})
+    registry = Registry(create_manager(False, builtins.plugins(settings)))
+    notes = {row["model"]: row["notes"] for row in rows(registry, "scripted", environ=None)}
+    assert notes["echo"] == "Says the user's message back, word by word."
+    assert notes["bare"] == "A script; no model runs."
+    assert "turns: must be a list" in notes["broken"]

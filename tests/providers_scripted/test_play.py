@@ -145,11 +145,15 @@ def test_tool_results_can_be_quoted(stage: Stage) -> None:
         UserMessage("u"),
         AssistantMessage("a"),
         ToolResult("1", "clock", "old"),
-        ToolResult("2", "clock", "noon"),
-        ToolResult("3", "calculator", "42"),
+        ToolResult("2", "clock", '{"time":"noon","weekday":"Friday"}'),
+        ToolResult("3", "calculator", '{"result":42}'),
     )
     text = "".join(event.text for event in stage.play("tour", *messages) if isinstance(event, TextDelta))
-    assert "The clock answered noon and the calculator answered 42." in text
+    assert "It is noon, a Friday, says the clock, and six times seven is 42, says" in text
+    said = stage.steps(
+        {"text": "{{tools.clock}}|{{tools.clock.x}}|{{tools.none.x}}|{{tools.calculator.result.y}}"}
+    )
+    assert said[0] == TextDelta("|||")
 
 
 def test_calls(stage: Stage) -> None:
