@@ -6,6 +6,7 @@ Law of this room: a command raises; only :func:`main` turns what it raised into 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import typing as t
 
@@ -66,7 +67,7 @@ def main(args: t.Sequence[str] | None = None) -> int:
         return _tell(error)
     except BrokenPipeError:
         # Whoever read our output has seen enough; the interpreter must not complain when it flushes.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return FAILED
 
 

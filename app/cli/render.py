@@ -108,11 +108,19 @@ class Terminal:
         self._mode = ""  # "text", "thinking", or "" at the start of a line of its own
         self._column_open = False
         self._standing: dict[str, list[str]] = {}
+        self._handlers: dict[str, t.Callable[[Frame], None]] = {
+            "chunk": self._chunk,
+            "thinking": self._thinking,
+            "tool": self._tool,
+            "chunk_reset": self._chunk_reset,
+            "stream_error": self._stream_error,
+            "final": self._final,
+            "error": self._error,
+        }
 
     def show(self, frame: Frame) -> None:
         """See :class:`View`."""
-        kind = frame.get("event", "chunk")
-        handler = getattr(self, f"_{kind}", None)
+        handler = self._handlers.get(frame.get("event", "chunk"))
         if handler is not None:  # a later version may add kinds; they are for those who know them
             handler(frame)
             sys.stdout.flush()

@@ -107,8 +107,7 @@ def _import_examples(store: Store) -> None:
     plugins = load_plugins()
     for name in missing:
         document = read_document(str(ROOT / "examples" / f"{name}.yaml"))
-        compiled(document, plugins)
-        store.workflows.save(document, document["name"], name)
+        store.workflows.save(document, compiled(document, plugins).name, name)
         store.workflows.deploy(name)
 
 

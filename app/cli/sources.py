@@ -25,7 +25,7 @@ if t.TYPE_CHECKING:
     from app.events import Envelope
     from app.web.catalog import Runnable
 
-Queue = SimpleQueue
+Queue: t.TypeAlias = "SimpleQueue[t.Any]"
 
 _CONNECT_S = 10.0
 

@@ -38,9 +38,9 @@ def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
     """
     if workflow_id is not None and not _ID.fullmatch(workflow_id):
         raise click.BadParameter("1 to 64 letters, digits, - and _", param_hint="--id")
-    document = _checked(file)
+    document, name = _checked(file)
     with open_store() as store:
-        saved = store.workflows.save(document, document["name"], workflow_id)
+        saved = store.workflows.save(document, name, workflow_id)
         if deploy:
             store.workflows.deploy(saved)
     click.echo(saved)
@@ -98,14 +98,15 @@ def export(workflow_id: str, version: int | None) -> None:
     click.echo(document.export(stored), nl=False)
 
 
-def _checked(file: str) -> dict[str, t.Any]:
-    """The document in ``file``, sure to compile; warnings go to standard error."""
+def _checked(file: str) -> tuple[dict[str, t.Any], str]:
+    """The document in ``file``, sure to compile, and its name; warnings go to standard error."""
     from app.web.catalog import compiled
 
     document = read_document(file)
-    for warning in compiled(document, load_plugins()).warnings:
+    workflow = compiled(document, load_plugins())
+    for warning in workflow.warnings:
         click.echo(f"warning: {warning.path}: {warning.message}", err=True)
-    return document
+    return document, workflow.name
 
 
 def _stored(store: Store, workflow_id: str) -> t.Any:

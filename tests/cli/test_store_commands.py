@@ -1,0 +1,123 @@
+"""``studio workflow`` and ``studio key``, as processes: what they print where, and how they end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.servers import Studio
+from tests.support.shared import ROOT
+from tests.web.conftest import document
+
+TOUR = str(ROOT / "examples" / "tour.yaml")
+
+
+def test_a_key_is_the_only_thing_printed(studio: Studio) -> None:
+    done = studio.run_cli("key", "create", "--name", "one")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    key = done.stdout.removesuffix("\n")
+    assert key.split() == [key]
+    listed = studio.cli("key", "list")
+    assert key not in listed
+    assert "\tone\trun\t" in listed
+    assert studio.run_cli("key", "revoke", key[:14]).returncode == 0
+    assert "revoked" in studio.cli("key", "list")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("create",), ("create", "--name", "x", "--scopes", "run,all"), ("revoke", "nobody")],
+    ids=" ".join,
+)
+def test_bad_key_commands_end_with_2(studio: Studio, args: tuple[str, ...]) -> None:
+    done = studio.run_cli("key", *args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr
+
+
+def test_import_prints_only_the_id_and_export_gives_the_document_back(studio: Studio, tmp_path: Path) -> None:
+    done = studio.run_cli("workflow", "import", TOUR)
+    assert done.returncode == 0
+    workflow = done.stdout.strip()
+    assert done.stdout == f"{workflow}\n"
+    assert workflow.startswith("wf_")
+    exported = studio.cli("workflow", "export", workflow)
+    assert yaml.safe_load(exported) == yaml.safe_load(Path(TOUR).read_text())
+    again = tmp_path / "again.yaml"
+    again.write_text(exported)
+    assert studio.run_cli("workflow", "validate", str(again)).returncode == 0
+
+
+def test_import_under_an_id_replaces_the_draft_and_keeps_versions(studio: Studio, tmp_path: Path) -> None:
+    first, second = tmp_path / "1.yaml", tmp_path / "2.yaml"
+    first.write_text(yaml.safe_dump(document("scripted/echo")))
+    second.write_text(yaml.safe_dump({**document("scripted/tour"), "name": "Second"}))
+    assert studio.cli("workflow", "import", str(first), "--id", "mine", "--deploy") == "mine\n"
+    assert studio.cli("workflow", "import", str(second), "--id", "mine") == "mine\n"
+    shown = studio.cli("workflow", "show", "mine")
+    assert "live     version 1" in shown
+    assert "scripted/tour" in shown
+    assert "scripted/echo" in studio.cli("workflow", "export", "mine", "--version", "1")
+    assert studio.cli("workflow", "list").startswith("mine\tSecond\t1\t")
+
+
+def test_every_problem_is_listed_on_stderr(studio: Studio, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    broken = document("nonesuch/model")
+    broken["blocks"].append({"id": "x", "type": "nothing"})
+    broken["edges"].append({"source": "agent_1", "target": "ghost"})
+    bad.write_text(yaml.safe_dump(broken))
+    for command in ("import", "validate"):
+        done = studio.run_cli("workflow", command, str(bad))
+        assert (done.returncode, done.stdout) == (2, "")
+        for path in ("blocks[1].config.model: ", "blocks[2].type: ", "edges[1].target: "):
+            assert path in done.stderr
+    assert studio.cli("workflow", "list") == ""
+
+
+@pytest.mark.parametrize("text", ["{", "- a\n- b\n", "a: [", "\x00"])
+def test_what_is_no_document_ends_with_2(studio: Studio, tmp_path: Path, text: str) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(text)
+    done = studio.run_cli("workflow", "validate", str(bad))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_document_comes_by_standard_input(studio: Studio) -> None:
+    done = studio.run_cli("workflow", "import", "-", stdin=Path(TOUR).read_text())
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("validate", "/no/such/file.yaml"),
+        ("show", "nope"),
+        ("export", "nope"),
+        ("import", TOUR, "--id", "not an id"),
+        ("nonsense",),
+    ],
+    ids=" ".join,
+)
+def test_bad_workflow_commands_end_with_2(studio: Studio, args: tuple[str, ...]) -> None:
+    done = studio.run_cli("workflow", *args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unusable_setting_is_named(studio: Studio) -> None:
+    studio.environ = {"STUDIO_WORKERS": "many"}
+    done = studio.run_cli("key", "list")
+    assert done.returncode == 2
+    assert "STUDIO_WORKERS" in done.stderr
+
+
+def test_plugins_and_capabilities(studio: Studio) -> None:
+    assert studio.cli("plugins").startswith("studio\t")
+    rows = studio.cli("capabilities", "--family", "scripted").splitlines()
+    assert any(row.startswith("scripted/tour\t") for row in rows)
+    assert studio.run_cli("capabilities", "--family", "nope").returncode == 2

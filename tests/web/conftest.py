@@ -1,0 +1,152 @@
+"""An application of one's own for every test: its store in a temporary folder, its models scripted."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from flask import Flask
+from flask.testing import FlaskClient
+
+from app import config, create_app
+from app.store import Store
+from tests.support import sse
+
+SCRIPTS = {
+    "plain": [{"text": "Hello there.", "chunk": "words"}, {"usage": {"input": 3, "output": 2}}],
+    "thinker": [{"thinking": "Hm, let me see."}, {"text": "Done."}],
+    "silent": [{"stall": True}],
+    "broken": [{"text": "Half "}, {"error": {"code": "provider_overloaded", "message": "Too busy."}}],
+}
+TOOLING = {
+    "turns": [
+        {
+            "steps": [
+                {"text": "Let me look. "},
+                {"tool_call": {"name": "secretive", "arguments": {"q": "private question"}, "id": "call_1"}},
+            ]
+        },
+        {"steps": [{"text": "It is settled."}]},
+    ]
+}
+TOOL = {
+    "name": "secretive",
+    "description": "Looks something up.",
+    "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
+    "result": {"found": "private answer"},
+}
+
+
+def document(model: str, *, settings: Mapping[str, t.Any] | None = None, **agent: t.Any) -> dict[str, t.Any]:
+    """A start block and one agent."""
+    return {
+        "name": "One agent",
+        "blocks": [
+            {"id": "start", "type": "start"},
+            {
+                "id": "agent_1",
+                "type": "agent",
+                "name": "Agent 1",
+                "config": {"model": model, "prompt": "{{ input.message }}", **agent},
+            },
+        ],
+        "edges": [{"source": "start", "target": "agent_1"}],
+        "settings": dict(settings or {}),
+    }
+
+
+@dataclass
+class Studio:
+    """The application under test, with keys of each scope."""
+
+    app: Flask
+    client: FlaskClient
+    store: Store
+    keys: dict[str, str]
+
+    def deploy(self, document: Mapping[str, t.Any], workflow_id: str | None = None) -> str:
+        """Store a document and make it live, unchecked: what is stored may be out of date."""
+        saved = self.store.workflows.save(dict(document), document["name"], workflow_id)
+        self.store.workflows.deploy(saved)
+        return saved
+
+    def execute(
+        self,
+        workflow: str,
+        body: t.Any = None,
+        key: str | None = "run",
+        headers: Mapping[str, str] | None = None,
+    ) -> t.Any:
+        """POST an execute request; the whole answer."""
+        sent = dict(headers or {})
+        if key is not None:
+            sent["X-API-Key"] = self.keys.get(key, key)
+        return self.client.post(
+            f"/api/workflows/{workflow}/execute", json={} if body is None else body, headers=sent
+        )
+
+    def stream(self, workflow: str, body: Mapping[str, t.Any], **more: t.Any) -> list[t.Any]:
+        """A streamed run to its end: the data of every frame, comments left out."""
+        answer = self.execute(workflow, {"stream": True, **body}, **more)
+        assert answer.status_code == 200, answer.get_data()
+        return [frame.json() for frame in sse.parse(answer.get_data()) if frame.comment is None]
+
+    def get(self, path: str, key: str | None = "read") -> t.Any:
+        """GET with a key of that scope."""
+        return self.client.get(path, headers={} if key is None else {"X-API-Key": self.keys.get(key, key)})
+
+
+@pytest.fixture
+def studio(tmp_path: Path) -> Iterator[Studio]:
+    """See :class:`Studio`."""
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    for name, steps in SCRIPTS.items():
+        (scripts / f"{name}.yaml").write_text(yaml.safe_dump({"turns": [{"steps": steps}]}))
+    (scripts / "tooling.yaml").write_text(yaml.safe_dump(TOOLING))
+    settings = config.load(
+        {
+            "STUDIO_DATA_DIR": str(tmp_path / "data"),
+            "STUDIO_SCRIPTS_DIR": str(scripts),
+            "STUDIO_MAX_STREAMS": "4",
+            "STUDIO_MAX_STREAMS_PER_ADDRESS": "3",
+            "STUDIO_TRUSTED_PROXIES": "0",
+        }
+    )
+    Store(settings).migrate()
+    app = create_app(settings)
+    services = app.extensions["studio"]
+    keys = {
+        scope: services.store.keys.create(scope, frozenset({scope}))[1] for scope in ("run", "read", "admin")
+    }
+    try:
+        yield Studio(app, app.test_client(), services.store, keys)
+    finally:
+        services.runs.drain(5)
+        services.runs.close()
+        services.threads.close()
+        services.store.close()
+
+
+def assert_error(
+    answer: t.Any, status: int, code: str, *, path: str | None = None, says: str = ""
+) -> dict[str, t.Any]:
+    """The answer is the one error shape, with this status and code; its ``error`` member."""
+    assert answer.status_code == status, answer.get_data()
+    assert answer.mimetype == "application/json"
+    body = answer.get_json()
+    assert set(body) == {"error"}
+    error = body["error"]
+    assert set(error) <= {"code", "message", "details", "requestId"}
+    assert error["code"] == code
+    assert error["requestId"] == answer.headers["X-Request-Id"]
+    assert error["message"]
+    if path is not None:
+        assert path in [detail["path"] for detail in error["details"]]
+        assert all(detail["message"] for detail in error["details"])
+    assert says in answer.get_data(as_text=True)
+    return t.cast("dict[str, t.Any]", error)

@@ -1,0 +1,168 @@
+"""Who reaches what: generated from the credential table, and held to the routes that exist."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+import pytest
+
+from app.web.auth import CREDENTIALS, Credential
+from tests.web.conftest import Studio, assert_error, document
+
+GUARDED = [row for row in CREDENTIALS if row.kind != "open"]
+OPEN = [row for row in CREDENTIALS if row.kind == "open"]
+
+
+def name(row: Credential) -> str:
+    return f"{row.method} {row.rule}"
+
+
+def call(studio: Studio, row: Credential, key: str | None, **ids: str) -> t.Any:
+    path = re.sub(r"<(\w+)>", lambda match: ids.get(match[1], "nobody_has_this"), row.rule)
+    headers = {} if key is None else {"X-API-Key": studio.keys.get(key, key)}
+    return studio.client.open(
+        path, method=row.method, json={} if row.method == "POST" else None, headers=headers
+    )
+
+
+def test_every_route_is_in_the_table_and_every_row_is_a_route(studio: Studio) -> None:
+    routes = {
+        (rule.rule, method)
+        for rule in studio.app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    assert routes == {(row.rule, row.method) for row in CREDENTIALS}
+
+
+@pytest.mark.parametrize("row", GUARDED, ids=name)
+def test_no_key_is_a_401_with_the_challenge(studio: Studio, row: Credential) -> None:
+    answer = call(studio, row, None)
+    assert_error(answer, 401, "unauthorized", says="X-API-Key")
+    assert answer.headers["WWW-Authenticate"] == 'ApiKey realm="studio", header="X-API-Key"'
+
+
+@pytest.mark.parametrize("row", GUARDED, ids=name)
+@pytest.mark.parametrize("key", ["sk-studio-nobody", "", "é" * 3, "k" * 5000, "' OR 1=1 --"])
+def test_an_unknown_key_is_a_401(studio: Studio, row: Credential, key: str) -> None:
+    assert_error(call(studio, row, key), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("row", GUARDED, ids=name)
+def test_a_revoked_key_is_dead_at_once(studio: Studio, row: Credential) -> None:
+    made, text = studio.store.keys.create("short-lived", frozenset({"admin"}))
+    assert call(studio, row, text).status_code != 401
+    studio.store.keys.revoke(made.id)
+    assert_error(call(studio, row, text), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("row", GUARDED, ids=name)
+def test_a_key_without_the_scope_is_refused(studio: Studio, row: Credential) -> None:
+    for scope in {"run", "read"} - {row.scope}:
+        answer = call(studio, row, scope)
+        if row.own == "also":  # a key that can start runs reaches its own; others do not exist for it
+            assert_error(answer, 404, "not_found")
+        else:
+            assert_error(answer, 403, "forbidden", says=row.scope)
+
+
+@pytest.mark.parametrize("row", GUARDED, ids=name)
+def test_the_scope_and_admin_pass(studio: Studio, row: Credential) -> None:
+    for key in (row.scope, "admin"):
+        assert call(studio, row, key).status_code not in (401, 403)
+
+
+@pytest.mark.parametrize("row", OPEN, ids=name)
+def test_open_routes_do_not_look_at_a_key(studio: Studio, row: Credential) -> None:
+    assert call(studio, row, None).status_code == 200
+    assert call(studio, row, "sk-studio-nobody").status_code == 200
+
+
+def test_a_run_is_its_own_keys_and_the_same_404_for_others(studio: Studio) -> None:
+    workflow = studio.deploy(document("scripted/plain"))
+    _, other = studio.store.keys.create("other", frozenset({"run"}))
+    run = studio.execute(workflow, {"input": "hi"}).get_json()["runId"]
+    assert studio.get(f"/api/runs/{run}", key="run").status_code == 200
+    assert studio.get(f"/api/runs/{run}", key="read").status_code == 200
+    messages = set()
+    for each in (run, "run_unknown"):
+        error = assert_error(studio.get(f"/api/runs/{each}", key=other), 404, "not_found")
+        messages.add(error["message"].replace(each, "ID"))
+    assert len(messages) == 1
+
+
+def test_only_the_own_key_and_admin_stop_a_run(studio: Studio) -> None:
+    workflow = studio.deploy(document("scripted/plain"))
+    _, other = studio.store.keys.create("other", frozenset({"run", "read"}))
+    run = studio.execute(workflow).get_json()["runId"]
+    path = f"/api/runs/{run}/cancel"
+
+    def stop(key: str) -> t.Any:
+        return studio.client.post(path, headers={"X-API-Key": studio.keys.get(key, key)})
+
+    assert_error(stop(other), 404, "not_found")
+    assert_error(stop("read"), 403, "forbidden")
+    for key in ("run", "admin"):
+        assert stop(key).get_json() == {"outcome": "already_finished", "status": "completed"}
+
+
+def test_a_public_workflow_runs_without_a_key_but_not_with_a_dead_one(studio: Studio) -> None:
+    public = studio.deploy(document("scripted/plain", settings={"public": True}))
+    assert studio.execute(public, key=None).get_json()["success"] is True
+    assert_error(studio.execute(public, key="sk-studio-nobody"), 401, "unauthorized")
+    assert_error(studio.execute(public, key="read"), 403, "forbidden")
+
+
+def test_without_a_key_private_undeployed_and_unknown_workflows_look_the_same(studio: Studio) -> None:
+    private = studio.deploy(document("scripted/plain"))
+    draft = studio.store.workflows.save(document("scripted/plain", settings={"public": True}), "draft")
+    answers = [studio.execute(workflow, key=None) for workflow in (private, draft, "wf_unknown")]
+    messages = {assert_error(answer, 401, "unauthorized")["message"] for answer in answers}
+    assert len(messages) == 1
+
+
+def test_without_a_key_a_version_that_was_private_stays_private(studio: Studio) -> None:
+    workflow = studio.deploy(document("scripted/plain"))
+    studio.deploy(document("scripted/plain", settings={"public": True}), workflow)
+    assert studio.execute(workflow, {"version": 2}, key=None).status_code == 200
+    assert_error(studio.execute(workflow, {"version": 1}, key=None), 401, "unauthorized")
+
+
+def test_a_refused_request_leaves_no_run(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow = studio.deploy(document("scripted/plain"))
+    started: list[t.Any] = []
+    services = studio.app.extensions["studio"]
+    monkeypatch.setattr(services.store.runs, "started", started.append)
+    for key in (None, "sk-studio-nobody", "read"):
+        studio.execute(workflow, {"stream": True}, key=key)
+    assert started == []
+
+
+def test_preflight_allows_our_headers_and_tells_nothing_else(studio: Studio) -> None:
+    asked = {
+        "Origin": "https://example.org",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "x-api-key,x-studio-stream-protocol",
+    }
+    answers = [
+        studio.client.options(path, headers=asked)
+        for path in ("/api/workflows/some/execute", "/api/runs/x", "/api/no/such/route")
+    ]
+    for answer in answers:
+        assert answer.status_code == 204
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        allowed = answer.headers["Access-Control-Allow-Headers"].lower()
+        for header in ("content-type", "x-api-key", "x-studio-stream-protocol", "x-sim-stream-protocol"):
+            assert header in allowed
+        assert "POST" in answer.headers["Access-Control-Allow-Methods"]
+    shown = [sorted((k, v) for k, v in answer.headers if k != "X-Request-Id") for answer in answers]
+    assert shown[0] == shown[1] == shown[2]
+
+
+def test_answers_expose_the_echo_and_the_run_id_to_browsers(studio: Studio) -> None:
+    answer = studio.client.get("/api/runs/x", headers={"Origin": "https://example.org"})
+    assert answer.status_code == 401
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    exposed = answer.headers["Access-Control-Expose-Headers"]
+    for header in ("X-Run-Id", "X-Studio-Stream-Protocol", "X-Sim-Stream-Protocol"):
+        assert header in exposed
