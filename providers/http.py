@@ -78,6 +78,7 @@ def _call(
     waits: Waits,
 ) -> Iterator[list[ModelEvent]]:
     decoder = wire.decoder(request)
+    kept = False
     try:
         with waits.idle_limit(connection.idle_s):
             head, first = _exchange(upstream, payload, waits)
@@ -86,9 +87,9 @@ def _call(
             last, clean = yield from _events(upstream, body, first, decoder, waits)
         if clean and head.keep_alive and decoder.failure is None:
             POOL.give(upstream, body)
-            upstream = None  # type: ignore[assignment]
+            kept = True
     finally:
-        if upstream is not None:
+        if not kept:
             upstream.close()
     if last:
         yield last
@@ -123,6 +124,8 @@ def _events(
 def _more(upstream: Upstream, body: Body, decoder: Decoder, waits: Waits) -> bytes | None:
     """The body bytes of the next read, None at an end that is not the framing's own but clean all the same."""
     try:
+        if body.broken is not None:
+            raise body.broken
         raw = upstream.wait_and_read(waits)
         if raw:
             return body.feed(raw)
@@ -186,7 +189,7 @@ def _stream_start(
             message="The provider's address answers with a redirect. Set the base address to where it leads.",
             detail=head.headers.get("location", ""),
         )
-    data = _unframe(body, first)
+    data = body.feed(first) if first else b""
     document = head.status >= 400
     if not document and "json" in head.headers.get("content-type", "").lower():
         data = _read_until(upstream, body, data, waits, enough=lambda got: bool(got.strip()))
@@ -209,26 +212,19 @@ def _read_until(
     """Read on until ``enough`` or the end, however it comes: a torn error report still says something."""
     parts = bytearray(data)
     try:
-        while not body.complete and not enough(bytes(parts)):
+        while not (body.complete or body.broken or enough(bytes(parts))):
             raw = upstream.wait_and_read(waits)
             if raw is None:
                 continue
             if not raw:
                 break
             parts += body.feed(raw)
-    except (OSError, FramingError):
+    except OSError:
         pass
     except ProviderError as error:
         if error.code != "provider_idle" or not parts:
             raise
     return bytes(parts)
-
-
-def _unframe(body: Body, data: bytes) -> bytes:
-    try:
-        return body.feed(data) if data else b""
-    except FramingError as error:
-        raise errors.failure("provider_bad_stream", detail=_text(error)) from error
 
 
 def _reports_error(data: bytes) -> bool:

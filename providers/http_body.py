@@ -53,18 +53,16 @@ class Body(t.Protocol):
     """One framing.
 
     ``complete``: the body's own end was read. ``excess``: bytes came after it. ``delimited``: it has an
-    end of its own, so the connection may go on after it.
+    end of its own, so the connection may go on after it. ``broken``: the framing is, after what was given.
     """
 
     complete: bool
     excess: bool
     delimited: bool
+    broken: FramingError | None
 
     def feed(self, data: bytes) -> bytes:
-        """The body bytes in ``data``.
-
-        :raises FramingError: the framing is broken.
-        """
+        """The body bytes in ``data``; none once it is broken."""
 
     def ends_cleanly(self) -> bool:
         """Whether the connection may end here without a byte missing."""
@@ -78,6 +76,7 @@ class ChunkedBody:
     def __init__(self) -> None:
         self.complete = False
         self.excess = False
+        self.broken: FramingError | None = None
         self._left = 0  # bytes left of the open chunk, its final CRLF included; 0: a size line is next
         self._held = b""
         self._trailer = False
@@ -91,11 +90,17 @@ class ChunkedBody:
             line = data.find(b"\r\n")
             if 0 < line < 9 and (size := _plain_size(data[:line])) and line + size + 4 == len(data):
                 return data[line + 2 : -2]
-        return self._pieces(data)
-
-    def _pieces(self, data: bytes) -> bytes:
-        at, end = 0, len(data)
         parts: list[bytes] = []
+        try:
+            if self.broken is None:
+                self._pieces(data, parts)
+        except FramingError as error:
+            self.broken = error
+            self._trailer = True  # no chunk is read any more
+        return b"".join(parts)
+
+    def _pieces(self, data: bytes, parts: list[bytes]) -> None:
+        at, end = 0, len(data)
         while at < end and not self._trailer:
             if self._left:
                 take = min(self._left, end - at)
@@ -108,14 +113,13 @@ class ChunkedBody:
             line = data.find(b"\r\n", at)
             if line < 0:
                 self._hold(data[at:])
-                return b"".join(parts)
+                return
             size = _chunk_size(data[at:line])
             at = line + 2
             self._left = size + 2 if size else 0
             self._trailer = not size
         if self._trailer:
             self._read_trailer(data[at:])
-        return b"".join(parts)
 
     def ends_cleanly(self) -> bool:
         """See :class:`Body`."""
@@ -164,6 +168,7 @@ class SizedBody:
     def __init__(self, size: int) -> None:
         self.complete = size == 0
         self.excess = False
+        self.broken: FramingError | None = None
         self._left = size
 
     def feed(self, data: bytes) -> bytes:
@@ -186,6 +191,7 @@ class OpenBody:
     complete = False
     excess = False
     delimited = False
+    broken: FramingError | None = None
 
     def feed(self, data: bytes) -> bytes:
         """See :class:`Body`."""
@@ -203,14 +209,17 @@ class InflatedBody:
         self._inner = inner
         self.complete = self.excess = False
         self.delimited = inner.delimited
+        self.broken: FramingError | None = None
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def feed(self, data: bytes) -> bytes:
         """See :class:`Body`."""
+        plain = b""
         try:
             plain = self._inflate.decompress(self._inner.feed(data))
+            self.broken = self._inner.broken
         except zlib.error:
-            raise FramingError("a compressed body that cannot be read") from None
+            self.broken = FramingError("a compressed body that cannot be read")
         self.complete, self.excess = self._inner.complete, self._inner.excess
         return plain
 

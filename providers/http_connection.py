@@ -19,7 +19,7 @@ import gevent
 import gevent.socket
 from gevent.monkey import get_original
 
-from providers.http_body import Body, FramingError
+from providers.http_body import Body
 from providers.spec import ProviderError, Waits
 
 READ_SIZE = 65536
@@ -43,7 +43,7 @@ class Connection:
         self.hub = gevent.get_hub()
         self.readable = self.hub.loop.io(sock.fileno(), _READABLE)
         self._sock = sock
-        self._tls: _Tls | None = None
+        self._tls: Tls | None = None
 
     @property
     def closed(self) -> bool:
@@ -55,7 +55,7 @@ class Connection:
 
         :raises OSError: the peer is not who it should be, or gave up.
         """
-        self._tls = tls = _Tls(host)
+        self._tls = tls = Tls(host)
         while not tls.shake():
             self.send(b"", waits)
             data = self.wait_and_read(waits, encrypted=True)
@@ -124,17 +124,18 @@ class Connection:
             self._sock.close()
 
 
-class _Tls:
+class Tls:
     """TLS without a socket: sealed bytes in and out. Nothing decrypted is ever left inside unread."""
 
-    _context: t.ClassVar[ssl.SSLContext | None] = None
+    #: Made when first needed (it reads the machine's certificates), then shared.
+    context: t.ClassVar[ssl.SSLContext | None] = None
 
     def __init__(self, host: str) -> None:
         cls = type(self)
-        if cls._context is None:
-            cls._context = ssl.create_default_context()
+        if cls.context is None:
+            cls.context = ssl.create_default_context()
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._object = cls._context.wrap_bio(self._in, self._out, server_hostname=host)
+        self._object = cls.context.wrap_bio(self._in, self._out, server_hostname=host)
 
     def shake(self) -> bool:
         """Go on with the handshake; whether it is done."""
@@ -216,10 +217,10 @@ def _still_good(connection: Connection) -> bool:
     rest = connection.rest
     try:
         while (data := connection.read_now()) is not None:
-            if not data or rest is None or rest.complete:
+            if not data or rest is None or rest.complete or rest.broken:
                 return False
             rest.feed(data)
-    except (OSError, FramingError):
+    except OSError:
         return False
     return rest is not None and rest.complete and not rest.excess
 

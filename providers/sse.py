@@ -51,7 +51,7 @@ class SseReader:
             self._held = []
             self._size = 0
         elif data[:6] == b"data: " and data.find(b"\n") == len(data) - 2 and data[-1:] == b"\n":
-            return [(b"", data[6:])]  # the common read: one event of one line
+            return [(b"", data[6:-2])]  # the common read: one event of one line
         blocks = data.split(b"\n\n")
         rest = blocks.pop()
         if rest:
