@@ -8,8 +8,10 @@ Every blocking step is inside ``waits.wait()`` and the connection is closed howe
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import ipaddress
+import re
 import socket
 import ssl
 import time
@@ -44,6 +46,7 @@ _OURS = frozenset(
 _IMPERSONAL = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _AGENT = "studio"
+_CHARSET = re.compile(r"utf-(8|16|32)|ascii|iso8859|cp\d|koi8|gb|big5|euc|shift_jis|iso2022|mac|tis")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,8 @@ def fetch(
     finally:
         timer.stop()
         timer.close()
+        for sock in call.sockets:
+            sock.close()
 
 
 def _expire(call: _Call) -> None:
@@ -301,6 +306,7 @@ def _exchange(request: _Request, call: _Call) -> FetchResponse | _Request:
     """One request and its answer, or the request a redirect leads to."""
     address = _address_of(request.url, call)
     pool = _pool(request.url, address, call)
+    answer: t.Any = None
     try:
         with call.waits.wait():
             answer = pool.urlopen(
@@ -324,6 +330,8 @@ def _exchange(request: _Request, call: _Call) -> FetchResponse | _Request:
             raise call.too_late() from None
         raise ToolFailed(_reason(error, request.url)) from None
     finally:
+        if answer is not None:
+            answer.close()  # one that was not read to its end still holds the connection
         pool.close()
 
 
@@ -446,23 +454,23 @@ def _charset(headers: Mapping[str, str]) -> str:
     for part in headers.get("content-type", "").split(";")[1:]:
         name, _, value = part.partition("=")
         if name.strip().lower() == "charset":
-            charset = value.strip().strip('"')
             try:
-                b"".decode(charset)
+                known = codecs.lookup(value.strip().strip('"')).name
             except (LookupError, ValueError):
                 break
-            return charset
+            # Python's other codecs are no charsets, and some take quadratic time.
+            return known if _CHARSET.match(known) else "utf-8"
     return "utf-8"
 
 
 def _reason(error: Exception, url: SplitResult) -> str:
     where = url.netloc[:253]
+    if isinstance(error, urllib3.exceptions.NewConnectionError):
+        return f"{where} refuses connections; check the url and whether the server runs"
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
         return f"{where} does not accept connections in time; try again"
     if isinstance(error, (urllib3.exceptions.ReadTimeoutError, TimeoutError)):
         return f"{where} did not answer in time; raise timeout_s or try again"
     if isinstance(error, (urllib3.exceptions.SSLError, ssl.SSLError)):
         return f"{where} has no certificate that can be trusted; check the url"
-    if isinstance(error, urllib3.exceptions.NewConnectionError):
-        return f"{where} refuses connections; check the url and whether the server runs"
     return f"the exchange with {where} broke off ({type(error).__name__}); try again"
