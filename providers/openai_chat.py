@@ -66,6 +66,7 @@ class OpenAIChatDecoder(EventStreamDecoder):
         self._details: list[t.Any] = []
         self._signature: str | None = None
         self._parts: list[dict[str, t.Any]] = []
+        self._whole: dict[str, t.Any] = {}
 
     def _value(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         # The common chunk first: one choice, one delta, nothing but text in it.
@@ -115,6 +116,8 @@ class OpenAIChatDecoder(EventStreamDecoder):
         delta = choice.get("delta")
         if type(delta) is dict:
             self._delta(delta, out)
+        if type(message := choice.get("message")) is dict:
+            self._whole = message
         if error := choice.get("error"):
             raise errors.in_band_error(error)
         finish = choice.get("finish_reason")
@@ -126,6 +129,13 @@ class OpenAIChatDecoder(EventStreamDecoder):
                 return
             self._label = _FINISH.get(label, "other")
             self.finished = True
+
+    def _finish(self, out: list[ModelEvent], *, sentinel: bool) -> None:
+        """See the base. A whole message beside the deltas is the answer where nothing was streamed, else a repeat."""
+        if self._whole and not self._answered and not self._calls.calls:
+            names = ("content", "refusal", "tool_calls") + (() if self._thought else _THINKING_FIELDS)
+            self._delta({name: self._whole[name] for name in names if name in self._whole}, out)
+        super()._finish(out, sentinel=sentinel)
 
     def _delta(self, delta: dict[str, t.Any], out: list[ModelEvent]) -> None:
         get = delta.get

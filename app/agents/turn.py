@@ -76,11 +76,12 @@ def _backoff(attempt: int, retry_after: float | None) -> float:
 class _Shown:
     """What of a turn reached the stream, and what is kept for its result."""
 
-    __slots__ = ("calls", "finished", "first_at", "shown", "text")
+    __slots__ = ("announced", "calls", "finished", "first_at", "shown", "text")
 
     def __init__(self) -> None:
         self.text: list[str] = []
-        self.calls: list[spec.ToolCallReady] = []
+        self.announced: set[str] = set()
+        self.calls: dict[str, spec.ToolCallReady] = {}
         self.finished: spec.ModelFinished | None = None
         self.first_at: int | None = None
         self.shown = False
@@ -106,7 +107,7 @@ def _attempt(
         raise TurnFailed(early, seen.shown)
     return TurnResult(
         "".join(seen.text),
-        tuple(seen.calls),
+        tuple(seen.calls.values()),
         finished.reason,
         finished.usage,
         finished.replay,
@@ -154,10 +155,14 @@ def _relay(
 
 
 def _other(context: BlockContext, event: spec.ModelEvent, turn: int, seen: _Shown) -> None:
-    """The events that come a few times a turn."""
-    if isinstance(event, spec.ToolCallStarted):
+    """The events that come a few times a turn.
+
+    A plugin's wire may preview a call before it confirms it: it is announced once, and its last word counts.
+    """
+    if isinstance(event, (spec.ToolCallStarted, spec.ToolCallReady)) and event.id not in seen.announced:
+        seen.announced.add(event.id)
         context.emit(ev.ToolStarted(context.block, turn, event.id, event.name, context.now_ms()))
-    elif isinstance(event, spec.ToolCallReady):
-        seen.calls.append(event)
+    if isinstance(event, spec.ToolCallReady):
+        seen.calls[event.id] = event
     elif isinstance(event, spec.ModelFinished):
         seen.finished = event
