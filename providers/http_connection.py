@@ -26,6 +26,8 @@ READ_SIZE = 65536
 #: How many idle connections are kept per address, and how long, in seconds.
 MAX_IDLE = 256
 IDLE_SECONDS = 30.0
+#: How often idle connections are looked at, in seconds.
+SWEEP_SECONDS = 5.0
 
 _READABLE, _WRITABLE = 1, 2
 
@@ -177,17 +179,18 @@ class Tls:
 
 
 class Pool:
-    """Idle connections per address, newest first."""
+    """Idle connections per address, newest first; a timer closes those that grew old or that the peer closed."""
 
     def __init__(self) -> None:
         self._idle: dict[tuple[object, Address], list[Connection]] = {}
+        self._timers: dict[object, t.Any] = {}
 
     def take(self, address: Address) -> Connection | None:
         """A connection that is still good, or None."""
         idle = self._idle.get((gevent.get_hub(), address), [])
         while idle:
             connection = idle.pop()
-            if time.monotonic() - connection.idle_since < IDLE_SECONDS and _still_good(connection):
+            if _still_good(connection):
                 connection.rest = None
                 return connection
             connection.close()
@@ -195,18 +198,43 @@ class Pool:
 
     def give(self, connection: Connection, rest: Body) -> None:
         """Offer a connection again. ``rest`` frames what the ended response may still have to send."""
-        idle = self._idle.setdefault((connection.hub, connection.address), [])
-        now = time.monotonic()
-        connection.used, connection.rest, connection.idle_since = True, rest, now
-        while idle and (len(idle) >= MAX_IDLE or now - idle[0].idle_since >= IDLE_SECONDS):
+        hub = connection.hub
+        idle = self._idle.setdefault((hub, connection.address), [])
+        connection.used, connection.rest, connection.idle_since = True, rest, hub.loop.now()
+        if len(idle) >= MAX_IDLE:
             idle.pop(0).close()
         idle.append(connection)
+        if hub not in self._timers:
+            self._timers[hub] = timer = hub.loop.timer(SWEEP_SECONDS, SWEEP_SECONDS, ref=False)
+            timer.start(self._sweep, hub)
 
     def close(self) -> None:
         """Close everything that is idle."""
         for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+            for connection in idle:
+                connection.close()
+        self._idle.clear()
+        for timer in self._timers.values():
+            timer.stop()
+            timer.close()
+        self._timers.clear()
+
+    def _sweep(self, hub: t.Any) -> None:
+        """On the hub, where nobody else runs."""
+        for key in [key for key in self._idle if key[0] is hub]:
+            kept = []
+            for connection in self._idle[key]:
+                if _still_good(connection):
+                    kept.append(connection)
+                else:
+                    connection.close()
+            self._idle[key] = kept
+            if not kept:
+                del self._idle[key]
+        if not any(key[0] is hub for key in self._idle):
+            timer = self._timers.pop(hub)
+            timer.stop()
+            timer.close()
 
 
 POOL = Pool()
@@ -215,6 +243,8 @@ POOL = Pool()
 def _still_good(connection: Connection) -> bool:
     """Look before use: read what came meanwhile. Only the rest of the last response may have, and all of it must."""
     rest = connection.rest
+    if connection.hub.loop.now() - connection.idle_since >= IDLE_SECONDS:
+        return False
     try:
         while (data := connection.read_now()) is not None:
             if not data or rest is None or rest.complete or rest.broken:
@@ -231,29 +261,39 @@ def connect(address: Address, connect_s: float, waits: Waits) -> Connection:
     :raises OSError: nobody answers there.
     :raises TimeoutError: not in time.
     """
-    scheme, host, port = address
+    _, host, port = address
+    deadline = time.monotonic() + connect_s
     with _within(connect_s, waits):
-        last: OSError = OSError("the name has no address")
-        for family, target in _lookup(host, port, waits):
-            sock = _new_socket(family)
-            try:
-                _connect_socket(sock, target, waits)
-            except OSError as error:
-                sock.close()
-                last = error
-                continue
-            except BaseException:
-                sock.close()
-                raise
-            connection = Connection(address, sock)
-            try:
-                if scheme == "https":
-                    connection.start_tls(host, waits)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
-        raise last
+        targets = _lookup(host, port, waits)
+    last = OSError("the name has no address")
+    for tried, (family, target) in enumerate(targets):
+        # An address that swallows packets may not use up the time of those after it.
+        share = max(deadline - time.monotonic(), 0.001) / (len(targets) - tried)
+        try:
+            with _within(share, waits):
+                return _open(address, family, target, waits)
+        except ssl.SSLError:
+            raise
+        except OSError as error:
+            last = error
+    raise last
+
+
+def _open(address: Address, family: int, target: t.Any, waits: Waits) -> Connection:
+    sock = _new_socket(family)
+    try:
+        _connect_socket(sock, target, waits)
+    except BaseException:
+        sock.close()
+        raise
+    connection = Connection(address, sock)
+    try:
+        if address[0] == "https":
+            connection.start_tls(address[1], waits)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager

@@ -28,6 +28,12 @@ from tests.providers.calling import (
 )
 from tests.providers.driving import chunk, sse
 from tests.providers.raw_server import Peer, raw_server
+from tests.support.servers import wait_until
+
+
+def _held() -> bool:
+    """Whether the pool holds any connection."""
+    return any(POOL._idle.values())
 
 
 class TestPool:
@@ -119,6 +125,28 @@ class TestPool:
             assert text(address) == "ok"
             assert text(address) == "ok"
         assert served == [1, 1]
+
+    def test_the_sweep_closes_what_the_peer_closed_and_what_grew_old(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(http_connection, "SWEEP_SECONDS", 0.02)
+        closed = gevent.event.Event()
+
+        def handle(peer: Peer) -> None:
+            peer.request()
+            peer.send(WHOLE)
+            peer.gone()
+            closed.set()
+
+        with raw_server(answers(WHOLE)) as address:
+            text(address)
+            wait_until(lambda: not _held(), "the pool let go of what the peer closed")
+        with raw_server(handle) as address:
+            text(address)
+            assert _held()
+            monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.0)
+            assert closed.wait(5)
+        assert not _held()
 
     def test_idle_ones_are_closed(self) -> None:
         handle, served = self.count(WHOLE)
