@@ -8,6 +8,7 @@ value                  JSON form
 =====================  ==========================================================
 NaN, Infinity          ``null``
 lone surrogate         U+FFFD
+U+0085, U+2028/2029    escaped: some clients take them for line ends
 bytes                  ``{"$bytes": "<base64>"}``
 date, time, datetime   RFC 3339 / ISO 8601 text (aware datetimes in UTC, ``Z``)
 timedelta              seconds as a number
@@ -42,6 +43,8 @@ import msgspec
 import orjson
 
 _LONE = re.compile("[\ud800-\udfff]")
+#: Line ends to a client that splits text as Python's ``splitlines`` does; in JSON they can only be inside strings.
+_SEPARATORS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
 _MAX_DEPTH = 200
 _OPTIONS = (
     orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -63,9 +66,17 @@ def dumps(value: t.Any) -> bytes:
     Do not keep the result for long: its buffer was over-allocated by orjson and pins about 4 KB.
     """
     try:
-        return orjson.dumps(value, option=_OPTIONS)
+        data = orjson.dumps(value, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError):
-        return orjson.dumps(plain(value), option=_OPTIONS)
+        data = orjson.dumps(plain(value), option=_OPTIONS)
+    return data if data.isascii() else _one_line(data)
+
+
+def _one_line(data: bytes) -> bytes:
+    for separator, escaped in _SEPARATORS:
+        if separator in data:
+            data = data.replace(separator, escaped)
+    return data
 
 
 def loads(data: bytes | str) -> t.Any:
