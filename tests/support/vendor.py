@@ -67,6 +67,19 @@ class Call:
         self._sock.sendall(b"0\r\n\r\n")
         self.ended.set()
 
+    def end_body(self) -> None:
+        """End the body in order, with nothing more in it."""
+        self._sock.sendall(b"0\r\n\r\n")
+        self.ended.set()
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """A whole answer that is no stream; ``retry_after="3"`` makes the header ``retry-after``."""
+        named = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        lines = [f"HTTP/1.1 {status} Answer", *(f"{name}: {value}" for name, value in named.items())]
+        lines += [f"content-length: {len(body)}", "connection: close", "", ""]
+        self._sock.sendall("\r\n".join(lines).encode() + body)
+        self.ended.set()
+
     def cut(self) -> None:
         """Drop the connection in the middle of the body."""
         self._sock.shutdown(gevent.socket.SHUT_RDWR)

@@ -1,0 +1,81 @@
+"""SHAPE: unusual but legal chunks."""
+
+from __future__ import annotations
+
+from tests.field.rig import Engine
+from tests.field.wires import sse
+from tests.support.vendor import Call
+
+
+def usage(prompt: int, completion: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt, "completion_tokens": completion}
+
+
+def test_shape_01_empty_choices_first_and_last(chat: Engine) -> None:
+    """The answer is whole, usage is that of the last chunk."""
+
+    def say(call: Call) -> None:
+        call.send_bytes(sse({"id": "", "choices": [], "prompt_filter_results": [{}]}))
+        call.text("All ")
+        call.text("there.")
+        call.send({}, "stop")
+        call.send_bytes(sse({"choices": [], "usage": usage(7, 3)}))
+        call.send_bytes(sse("[DONE]"))
+        call.end_body()
+
+    live = chat.run(say)
+    assert live.output["content"] == "All there."
+    assert live.output["tokens"] == {"input": 7, "output": 3, "total": 10}
+
+
+def test_shape_03_running_totals_are_not_added_up(engine: Engine) -> None:
+    """The last value of a call counts; two rounds are the sum of their last values."""
+
+    def say(call: Call, last: bool) -> None:
+        for count in (1, 50):
+            if engine.speaker.name == "openai_chat":
+                call.send_bytes(
+                    sse({"choices": [{"index": 0, "delta": {"content": "x"}}], "usage": usage(10, count)})
+                )
+            else:
+                engine.speaker.text(call, "x")
+                engine.speaker.event(  # type: ignore[union-attr]
+                    call,
+                    {
+                        "type": "message_delta",
+                        "delta": {},
+                        "usage": {"input_tokens": 10, "output_tokens": count},
+                    },
+                )
+        if not last:
+            engine.speaker.tool(call, 0, "c", "look", "{}")
+        engine.speaker.finish(call, "stop" if last else "tool_calls", (10, 100))
+
+    live = engine.run(lambda c: say(c, False), lambda c: say(c, True), tools=[engine.tool("look")])
+    assert live.output["tokens"] == {"input": 20, "output": 200, "total": 220}
+    assert live.terminal.usage["tokens"] == {"input": 20, "output": 200, "total": 220}
+
+
+def test_shape_05_missing_usage_is_not_zero(chat: Engine) -> None:
+    """It was asked for; what did not come is left out, and so is its price."""
+    live = chat.run(chat.answer())
+    assert live.calls[0].body["stream_options"] == {"include_usage": True}
+    assert "tokens" not in live.output
+    assert "cost" not in live.output
+    assert live.terminal.usage.get("tokens", {}) == {}
+    assert "cost" not in live.terminal.usage
+
+
+def test_shape_06_the_last_words_share_a_chunk_with_the_usage(chat: Engine) -> None:
+    """Both are taken."""
+
+    def say(call: Call) -> None:
+        call.text("The")
+        last = {"index": 0, "delta": {"content": " end"}, "finish_reason": "stop"}
+        call.send_bytes(sse({"choices": [last], "usage": usage(4, 2)}))
+        call.send_bytes(sse("[DONE]"))
+        call.end_body()
+
+    live = chat.run(say)
+    assert live.output["content"] == live.text == "The end"
+    assert live.output["tokens"]["output"] == 2
