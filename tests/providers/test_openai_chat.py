@@ -214,8 +214,8 @@ class TestEnd:
 
 class TestErrors:
     def test_error_object_then_sentinel(self) -> None:
-        seen = chat(chunk({"content": "Hel"}), {"error": {"message": "queue full", "code": 429}})
-        assert (seen.code, seen.text, seen.finished) == ("provider_rate_limited", "Hel", None)
+        seen = chat(chunk({"content": "par"}), {"error": {"message": "queue full", "code": 429}})
+        assert (seen.code, seen.text, seen.finished) == ("provider_rate_limited", "par", None)
 
     def test_error_after_the_finish(self) -> None:
         seen = chat(
