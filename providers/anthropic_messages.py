@@ -83,7 +83,7 @@ class AnthropicDecoder(EventStreamDecoder):
         if handler is not None:
             self.moved = True
             handler(self, value, out)
-        elif value.get("error") or str(kind).endswith(("error", "failed")):
+        elif value.get("error") or errors.says_failure(kind):
             raise errors.in_band_error(value.get("error") or value)
 
     def _start(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:

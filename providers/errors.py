@@ -134,8 +134,13 @@ def has_error(value: t.Any) -> bool:
     if not isinstance(value, Mapping) or "choices" in value:
         return False
     return bool(
-        value.get("error") or value.get("errors") or value.get("detail") or value.get("type") == "error"
+        value.get("error") or value.get("errors") or value.get("detail") or says_failure(value.get("type"))
     )
+
+
+def says_failure(kind: t.Any) -> bool:
+    """Whether the ``type`` of an event, even an unknown one, says that the answer failed (field case ERRLOST-02)."""
+    return isinstance(kind, str) and kind.endswith(("error", "failed", "incomplete"))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
