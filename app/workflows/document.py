@@ -175,7 +175,10 @@ def _use_core_rules(cls: t.Any) -> None:
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+    style = "|" if "\n" in value else None
+    if any(rare in value for rare in "\x85\u2028\u2029"):
+        style = '"'  # line breaks to YAML 1.1, which folds them away where they are not escaped
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _use_core_rules(_Loader)

@@ -330,8 +330,9 @@ class _Compiler:
     def _graph(
         self, entries: list[_Block | None], types: Mapping[str, BlockType | None], edges: Mapping[str, Edge]
     ) -> str | None:
-        if not types or None in entries:
-            return None  # what cannot be reached is not known while blocks or their ids are missing
+        broken = any(problem.path.startswith("edges") for problem in self.problems)
+        if not types or None in entries or broken:
+            return None  # what is connected is not known while blocks, their ids or edges are missing
         places: dict[str, str] = {}
         for index, known in enumerate(entries):
             if known is not None:

@@ -226,7 +226,7 @@ def test_a_server_that_drips_is_left_at_the_deadline(drip):
 def test_a_broken_answer_is_a_failure_of_the_tool(data):
     with (
         Script(lambda request, sock: sock.sendall(data)) as server,
-        pytest.raises(ToolFailed, match="127.0.0.1"),
+        pytest.raises(ToolFailed, match=r"127\.0\.0\.1"),
     ):
         get(server.url())
 

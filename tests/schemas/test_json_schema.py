@@ -1,0 +1,79 @@
+"""JSON Schema of tools and structured output."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.schemas.json_schema import check_schema, checker
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]+$"}}, "required": ["a"]},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}},
+        {"default": {"$ref": "http://x/"}},
+        {"properties": {"pattern": {"type": "string"}, "$ref": {"type": "string"}}},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"},
+    ],
+)
+def test_good_schemas(schema):
+    assert check_schema(schema) is None
+    assert checker(schema).problems({"a": "b", "pattern": "x"}) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "hint"),
+    [
+        (3, "object"),
+        ([], "object"),
+        ({"type": "strin"}, "at type"),
+        ({"properties": {"a": {"minimum": "x"}}}, "at properties.a.minimum"),
+        ({"$ref": "http://example.com/x"}, "into the schema itself"),
+        ({"items": [{"$dynamicRef": "other.json"}]}, ""),
+        ({"pattern": r"(a)\1"}, "RE2"),
+        ({"patternProperties": {"(?=a)": {}}}, "RE2"),
+        ({"type": "json_schema", "json_schema": {"schema": {}}}, "itself"),
+    ],
+)
+def test_bad_schemas(schema, hint):
+    problem = check_schema(schema)
+    assert problem is not None
+    assert hint in problem
+
+
+def test_problems_have_paths():
+    schema = {"type": "object", "properties": {"a": {"items": {"type": "integer"}}}, "required": ["b"]}
+    found = dict(checker(schema).problems({"a": [1, "x"]}))
+    assert set(found) == {"", "a[1]"}
+
+
+def test_patterns_hold_and_cannot_stall():
+    schema = {"properties": {"a": {"pattern": "^(a+)+$"}}, "patternProperties": {"^n": {"type": "integer"}}}
+    check = checker(schema)
+    assert check.problems({"a": "aaa", "n1": 1}) == []
+    assert [path for path, _ in check.problems({"a": "a" * 50_000 + "!", "n1": "x"})] == ["a", "n1"]
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"$ref": "#/nowhere"}, {"properties": {"a": {"$ref": "#/x/y"}}}])
+def test_references_that_lead_nowhere_are_problems_not_crashes(schema):
+    assert len(checker(schema).problems({"a": 1})) == 1
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["type", "properties", "items", "$ref", "pattern", "enum", "$schema", "$id", "allOf", "required"]),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)
+
+
+@given(_json, _json)
+def test_no_schema_makes_it_raise(schema, value):
+    if check_schema(schema) is None:
+        checker(schema).problems(value)
