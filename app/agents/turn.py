@@ -92,7 +92,8 @@ def _attempt(
 ) -> TurnResult:
     started = context.now_ms()
     seen = _Shown()
-    tools_off = bool(request.tools) and request.tool_choice == "none"
+    # Also without tools: a model that calls all the same must not be asked for ever.
+    tools_off = request.tool_choice == "none"
     can_call = bool(request.tools) and not tools_off
     try:
         with closing(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from app import config
+from app import __version__, config
 from app.errors import Problem, ValidationFailed
 
 if t.TYPE_CHECKING:
@@ -57,7 +57,7 @@ def load_plugins() -> Registry:
     from plugins.manager import create_manager
     from plugins.registry import Registry
 
-    return Registry(create_manager(builtins=builtins.plugins(settings())))
+    return Registry(create_manager(builtins=builtins.plugins(settings(), __version__)))
 
 
 def read_document(path: str) -> dict[str, t.Any]:

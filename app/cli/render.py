@@ -107,6 +107,7 @@ class Terminal:
         self._block = ""
         self._mode = ""  # "text", "thinking", or "" at the start of a line of its own
         self._column_open = False
+        self._style = ""
         self._standing: dict[str, list[str]] = {}
         self._handlers: dict[str, t.Callable[[Frame], None]] = {
             "chunk": self._chunk,
@@ -128,6 +129,7 @@ class Terminal:
     def close(self) -> None:
         """See :class:`View`."""
         self._break()
+        self._paint("")
         sys.stdout.flush()
 
     def _chunk(self, frame: Frame) -> None:
@@ -195,10 +197,16 @@ class Terminal:
     def _write(self, text: str, style: str = "") -> None:
         # Models and tools may say anything; a terminal must not obey it.
         shown = _CONTROL.sub("�", text.replace("\r\n", "\n"))
-        styled = f"{style}{shown}{_OFF}" if style and self._colour else shown
-        sys.stdout.write(styled)
+        self._paint(style)
+        sys.stdout.write(shown)
         if shown:
             self._column_open = not shown.endswith("\n")
+
+    def _paint(self, style: str) -> None:
+        """Change the style; thinking comes word by word and needs no switch at each."""
+        if self._colour and style != self._style:
+            sys.stdout.write(f"{_OFF if self._style else ''}{style}")
+        self._style = style
 
 
 def _summary(data: Frame) -> str:

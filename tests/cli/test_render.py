@@ -90,9 +90,9 @@ def test_json_tells_how_a_run_ended(capsys: pytest.CaptureFixture[str], code: st
 def test_a_terminal_shows_what_was_taken_back_as_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
     shown(render.Terminal(colour=True), RETRACTED)
     out = capsys.readouterr().out
-    assert "\x1b[2mLet me see\x1b[0m\n" in out
-    assert "\x1b[2m▸ clock …\n\x1b[0m" in out
-    assert "\x1b[2m↩ taken back: \x1b[0m\x1b[2;9mI will look\n\x1b[0m" in out
+    assert "\x1b[2mLet me see\n\x1b[0mI will look\n\x1b[2m▸ clock …\n" in out
+    assert "↩ taken back: \x1b[0m\x1b[2;9mI will look\n\x1b[0m" in out
+    assert out.endswith("\x1b[0m")
     assert out.index("taken back") < out.index("✓ clock") < out.index("It is noon.\n")
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import typing as t
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -104,16 +107,16 @@ def test_an_interrupt_stops_the_run_and_ends_with_130(studio: Studio) -> None:
     assert json.loads(out)["error"]["code"] == "cancelled"
 
 
-def wait_for_run(studio: Studio) -> None:
-    """Until the run of another process stands in the store."""
-    import sqlite3
+def wait_for_run(studio: Studio, workflow: str = "%") -> None:
+    """Until a run of another process stands in the store."""
 
     def running() -> bool:
         try:
-            with sqlite3.connect(studio.data / "studio.db") as link:
-                return bool(link.execute("select count(*) from runs").fetchone()[0])
+            with closing(sqlite3.connect(studio.data / "studio.db")) as link:
+                query = "select count(*) from runs where workflow_id like ?"
+                return bool(link.execute(query, (workflow,)).fetchone()[0])
         except sqlite3.OperationalError:
-            return False
+            return False  # no table yet
 
     servers.wait_until(running, "the run began")
 
@@ -183,22 +186,11 @@ def test_an_interrupt_over_http_stops_the_run_on_the_server(served: Studio) -> N
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        wait_for_run_of(served, workflow)
+        wait_for_run(served, workflow)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert process.returncode == 130, err
     assert json.loads(out)["error"]["code"] == "cancelled"
-
-
-def wait_for_run_of(studio: Studio, workflow: str) -> None:
-    import sqlite3
-
-    def running() -> bool:
-        with sqlite3.connect(studio.data / "studio.db") as link:
-            found = link.execute("select count(*) from runs where workflow_id = ?", (workflow,)).fetchone()
-            return bool(found[0])
-
-    servers.wait_until(running, "the run began")
 
 
 def test_a_terminal_gets_it_live_with_thinking_chips_and_the_retraction(studio: Studio) -> None:
@@ -229,6 +221,7 @@ def test_a_terminal_gets_it_live_with_thinking_chips_and_the_retraction(studio: 
 
 def read(terminal: int) -> bytes:
     """What a terminal shows next; nothing once its process has ended."""
+    select.select([terminal], [], [], 30)  # cooperative: gevent closes our end of it only when the hub turns
     try:
         return os.read(terminal, 65536)
     except OSError:

@@ -20,6 +20,7 @@ SCRIPTS = {
     "plain": [{"text": "Hello there.", "chunk": "words"}, {"usage": {"input": 3, "output": 2}}],
     "thinker": [{"thinking": "Hm, let me see."}, {"text": "Done."}],
     "silent": [{"stall": True}],
+    "caller": [{"text": "Once more."}, {"tool_call": {"name": "nonesuch", "arguments": {}}}],
     "broken": [{"text": "Half "}, {"error": {"code": "provider_overloaded", "message": "Too busy."}}],
 }
 TOOLING = {

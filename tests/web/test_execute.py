@@ -81,6 +81,13 @@ def test_a_version_can_be_named(studio: Studio, plain: str) -> None:
         assert studio.execute(plain, body).get_json()["output"]["content"] == text
 
 
+def test_a_model_that_calls_tools_it_was_not_given_comes_to_an_end(studio: Studio) -> None:
+    workflow = studio.deploy(document("scripted/caller", max_batches=2))
+    body = studio.execute(workflow).get_json()
+    assert body["output"]["content"] == "Once more."
+    assert [call["status"] for call in body["output"]["toolCalls"]["list"]] == ["error"] * 3
+
+
 # -- cadence -----------------------------------------------------------------------------------------
 
 
