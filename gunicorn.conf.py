@@ -25,6 +25,8 @@ timeout = 60
 graceful_timeout = math.ceil(_settings.graceful_s)
 keepalive = 30
 preload_app = False
+# gunicorn's control socket would be opened under the user's home; nothing of ours uses it.
+control_socket_disable = True
 max_requests = 0
 proc_name = "studio"
 accesslog = _settings.access_log or None

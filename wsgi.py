@@ -20,4 +20,13 @@ from app.web.direct import StreamMiddleware
 
 flask_app = create_app()
 flask_app.extensions["studio"].runs.open()
-application = StreamMiddleware(flask_app)
+
+
+def _warm_up() -> None:
+    """Import what the first run would and answer one request, so that no client pays for it."""
+    from providers import anthropic_messages, http, openai_chat  # noqa: F401
+
+    flask_app.test_client().get("/api/health")
+
+
+application = StreamMiddleware(flask_app, _warm_up)

@@ -67,7 +67,7 @@ def create_services(settings: Settings | None = None, *, clock: Clock | None = N
     return Services(
         settings=settings,
         store=store,
-        plugins=Registry(create_manager(builtins=builtins.plugins(settings))),
+        plugins=Registry(create_manager(builtins=builtins.plugins(settings, __version__))),
         clock=clock or SystemClock(),
         threads=ToolThreads(settings.tool_threads),
     )

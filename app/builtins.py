@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import app
 from app.config import Settings
 from plugins.hookspecs import hookimpl
 from plugins.spec import BlockType, ProviderFamily, Tool
@@ -19,12 +18,13 @@ class Builtins:
     """The built-in plugin of one app.
 
     :param settings: where the scripts and the run-time files of the local model are.
+    :param version: of Studio, for the plugin report.
     """
 
     plugin_name = "studio"
-    plugin_version = app.__version__
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, version: str = "") -> None:
+        self.plugin_version = version
         self._scripts_dir = settings.scripts_dir
         self._runtime_dir = settings.data_dir / "run"
 
@@ -64,6 +64,6 @@ class Builtins:
         return self._scripts_dir
 
 
-def plugins(settings: Settings) -> tuple[object, ...]:
+def plugins(settings: Settings, version: str = "") -> tuple[object, ...]:
     """The plugins every app has, for :func:`plugins.manager.create_manager`."""
-    return (Builtins(settings),)
+    return (Builtins(settings, version),)

@@ -79,7 +79,12 @@ class Batch:
         tool = self._tools.tools[call.name]
         started = self._context.now_ms()
         context = ToolContext(
-            waits, self._context.run_id, call.id, self._timeout_s, self._context.variables()
+            waits,
+            self._context.run_id,
+            call.id,
+            self._timeout_s,
+            self._context.variables(),
+            self._context.now_ms,
         )
         content, result, failed = self._answer(tool, call, context, waits)
         ended = self._context.now_ms()

@@ -63,7 +63,9 @@ class RunningBlock:
 
     def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
         """What is behind a model id."""
-        return self._services.plugins.resolve(model, idle_s=idle_s or self.settings.idle_s)
+        return self._services.plugins.resolve(
+            model, idle_s=idle_s or self.settings.idle_s, connect_s=self.settings.connect_s
+        )
 
     def tool(self, name: str) -> Tool | None:
         """A registered tool."""

@@ -59,6 +59,21 @@ def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:
     return error
 
 
+def usage_rows(state: RunState) -> list[dict[str, t.Any]]:
+    """One row per model call that stated its usage."""
+    return [
+        {
+            "block": report.block,
+            "model": report.model,
+            "tokens": report.tokens,
+            "cost": report.cost,
+            "currency": report.currency,
+            "estimated": report.estimated,
+        }
+        for report in state.usages
+    ]
+
+
 def block_rows(state: RunState) -> list[dict[str, t.Any]]:
     """One row per block instance, in order of start."""
     return [

@@ -28,7 +28,7 @@ log = logging.getLogger("studio.runs")
 
 #: Seconds between heartbeats, and the age at which an owner counts as dead (contract 7.4: within 60 s).
 HEARTBEAT_S = 10.0
-DEAD_AFTER_S = 45.0
+DEAD_AFTER_S = 35.0
 
 
 class RunRegistry:

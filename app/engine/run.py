@@ -20,7 +20,7 @@ from app.engine.blocks import BlockRunner
 from app.engine.emitter import Emitter, Subscriber
 from app.engine.journal import Journal
 from app.engine.readers import Readers
-from app.engine.record import block_rows, run_row
+from app.engine.record import block_rows, run_row, usage_rows
 from app.engine.run_log import RunLog
 from app.engine.scheduler import BlockRow, Finished, Skip, Start, next_steps
 from app.engine.scope import Cancelled, FlowGate, RunScope
@@ -190,8 +190,9 @@ class Run:
         self.ending = terminal
         self.readers.close()
         try:
-            self.scope.cancel("ended")
-            self.scope.join()
+            if self.scope.greenlets:
+                self.scope.cancel("ended")
+                self.scope.join()
             settle.run(self.emitter, self.state, terminal, self.services.clock.now_ms)
             terminal = self.ending = settle.with_usage(terminal, self.usage())
             self._store(terminal)
@@ -219,7 +220,8 @@ class Run:
         return ev.RunFailed(cause, "The run could not go on.", None, {})
 
     def _store(self, terminal: ev.Terminal) -> None:
-        ticket = self.services.store.runs.finished(run_row(self, terminal), block_rows(self.state))
+        runs = self.services.store.runs
+        ticket = runs.finished(run_row(self, terminal), block_rows(self.state), usage_rows(self.state))
         ticket.wait()
 
     def usage(self) -> dict[str, t.Any]:

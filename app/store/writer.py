@@ -1,8 +1,9 @@
 """The writer: one native thread per process that commits what greenlets hand it.
 
 Law of this room: the hub is never blocked by a write. Greenlets queue jobs; the thread takes all that
-is queued, runs it in one transaction and wakes who waits (group commit without linger: a lone write
-is committed at once, many at once share a commit). A job sees only its
+is queued, runs it in one transaction and wakes who waits (group commit: a lone write that is waited
+for is committed at once, many at once share a commit; what nobody waits for lingers a moment to share
+one too, which halves the transactions of a busy process). A job sees only its
 :class:`~app.store.db.Link`; it touches no greenlet, logger or clock of the process.
 
 A transaction that fails is repeated job by job, so that one bad row loses only itself. A database
@@ -30,6 +31,7 @@ _log = logging.getLogger("studio.store")
 _start_thread = monkey.get_original("_thread", "start_new_thread")
 _sleep = monkey.get_original("time", "sleep")
 _PAUSE_S = 0.01  # between two tries; SQLite has waited inside the first already
+_LINGER_S = 0.02  # how long a write that nobody waits for may wait for company
 _MOST = 500  # jobs a transaction: a burst of thousands must not hold the lock for long
 
 Job = Callable[[Link], t.Any]
@@ -122,6 +124,8 @@ class Writer:
         self._wait_s = wait_s
         self._housekeeper = housekeeper
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._later: list[_Item] = []
+        self._timer: t.Any = None
         self._pid: int | None = None
         self._closed = False
         self._ended: Ticket | None = None
@@ -133,7 +137,9 @@ class Writer:
         :raises StoreFailed: the store is closed.
         """
         ticket = Ticket()
-        self._put(_Item(job, ticket, ""))
+        self._ready()
+        self._hand_over()
+        self._queue.put(_Item(job, ticket, ""))
         return ticket
 
     def post(self, job: Job, what: str) -> None:
@@ -141,7 +147,18 @@ class Writer:
 
         :raises StoreFailed: the store is closed.
         """
-        self._put(_Item(job, None, what))
+        self._ready()
+        self._later.append(_Item(job, None, what))
+        if len(self._later) == 1:  # kept on this side: waking the thread for each costs two switches of it
+            self._timer.start(self._hand_over)
+
+    def _hand_over(self) -> None:
+        """Give the thread what lingered, before what is queued next."""
+        if self._later:
+            later, self._later = self._later, []
+            self._timer.stop()
+            for item in later:
+                self._queue.put(item)
 
     def close(self, timeout: float | None = None) -> None:
         """Write what is queued and end the thread. Safe to call again."""
@@ -149,24 +166,25 @@ class Writer:
             return
         self._closed = True
         if self._pid == os.getpid() and self._ended is not None:
+            self._hand_over()
             if self._housekeeper is not None and self._housekeeper.due() is not None:
                 self._queue.put(_Item(self._housekeeper.leave, None, "the end of this process"))
             self._queue.put(None)
             self._ended.wait(timeout)
             atexit.unregister(self.close)
 
-    def _put(self, item: _Item) -> None:
+    def _ready(self) -> None:
         if self._closed:
             raise StoreFailed("The store is closed.")
         if self._pid is None:
             self._start()
         elif self._pid != os.getpid():
             raise StoreFailed("The store was opened before this process was forked; open one per process.")
-        self._queue.put(item)
 
     def _start(self) -> None:
         self._pid = os.getpid()
         self._hub = get_hub()
+        self._timer = self._hub.loop.timer(_LINGER_S)
         self._ended = Ticket()
         atexit.register(self.close)  # a command that ends must not lose its last writes
         _start_thread(self._main, (self._ended,))

@@ -84,7 +84,7 @@ class KeyCache:
 
     def find(self, plaintext: str) -> Caller | None:
         """The caller behind a key; None for an unknown or revoked one."""
-        generation = self._store.generation()
+        generation = g.generation = self._store.generation()
         if generation != self._generation:
             self._callers.clear()
             self._generation = generation

@@ -93,13 +93,17 @@ class Catalog:
         self._generation = -1
         self._known: dict[tuple[str, int | None], Runnable] = {}
 
-    def find(self, workflow_id: str, version: int | None = None) -> Runnable:
+    def find(
+        self, workflow_id: str, version: int | None = None, generation: int | None = None
+    ) -> Runnable:
         """The workflow's live version, or a named one.
 
+        :param generation: the store's, when this request has read it already.
         :raises ApiError: 404 unknown workflow or version, 409 ``not_deployed`` none is live, 400 the stored
             document no longer compiles (a family, model or tool that was there is gone).
         """
-        generation = self._store.generation()
+        if generation is None:
+            generation = self._store.generation()
         if generation != self._generation:
             self._known.clear()
             self._generation = generation

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response, g, request
 
 from app.engine.registry import Run, RunRequest
 from app.errors import Problem, ValidationFailed
@@ -52,7 +52,7 @@ class Executor:
         body = load_execute(data)
         if anonymous and body.version is not None:
             self._require_public(workflow_id, body.version)
-        found = self._catalog.find(workflow_id, body.version)
+        found = self._catalog.find(workflow_id, body.version, g.get("generation"))
         wanted = body.selected_outputs
         selections = None if wanted is None else selectors.resolve(list(wanted), found.workflow)
         agreed = negotiate(request.environ) if body.stream else SETTLED
