@@ -38,7 +38,7 @@ check: $(DEV_READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PY) -m mypy
-	$(VENV)/bin/lint-imports
+	$(VENV)/bin/lint-imports --no-cache
 	$(VENV)/bin/codespell
 	$(PY) docs/_tools/generate.py --check
 
