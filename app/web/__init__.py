@@ -23,5 +23,5 @@ def install(app: Flask, services: Services) -> None:
     http.install(app)
     auth.install(app, services.store)
     execute.install(app, services)
-    for blueprint in (runs.blueprint, meta.blueprint):
-        app.register_blueprint(blueprint)
+    runs.install(app)
+    meta.install(app)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import typing as t
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Flask, Response, request
 
 from app import __version__
 from app.errors import Problem, ValidationFailed
 from app.web.http import json_response, services
 from plugins import capabilities as table
 
-blueprint = Blueprint("meta", __name__)
 
-
-@blueprint.get("/api/health")
 def health() -> Response:
     """Whether the process takes new runs; 200 as long as it answers at all."""
     draining = services().runs.draining
@@ -25,7 +22,6 @@ def health() -> Response:
     return json_response({"status": status, "version": __version__, "draining": draining})
 
 
-@blueprint.get("/api/capabilities")
 def capabilities() -> Response:
     """One row per model; ``?family=`` and ``?model=`` narrow them.
 
@@ -54,7 +50,6 @@ def capabilities() -> Response:
     return json_response({"items": [_stated(row) for row in rows]})
 
 
-@blueprint.get("/api/plugins")
 def plugins() -> Response:
     """Every plugin with what it contributes, and what went wrong with it."""
     items = [
@@ -74,3 +69,12 @@ def plugins() -> Response:
 
 def _stated(row: dict[str, t.Any]) -> dict[str, t.Any]:
     return {name: value for name, value in row.items() if value is not None}
+
+
+def install(app: Flask) -> None:
+    """Put the routes on ``app``."""
+    blueprint = Blueprint("meta", __name__)
+    blueprint.add_url_rule("/api/health", view_func=health)
+    blueprint.add_url_rule("/api/capabilities", view_func=capabilities)
+    blueprint.add_url_rule("/api/plugins", view_func=plugins)
+    app.register_blueprint(blueprint)

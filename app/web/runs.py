@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from flask import Blueprint, Response
+from flask import Blueprint, Flask, Response
 
 from app.errors import ApiError, Problem, ValidationFailed
 from app.web.auth import Caller, caller, credential
@@ -19,12 +19,9 @@ from app.web.record import run_body
 if t.TYPE_CHECKING:
     from app.engine.registry import Run
 
-blueprint = Blueprint("runs", __name__)
-
 _LIVE = ("queued", "running")
 
 
-@blueprint.get("/api/runs/<run_id>")
 def show(run_id: str) -> Response:
     """The run's record. The vendor's own words on an error are for scope ``read`` only."""
     who = caller()
@@ -35,7 +32,6 @@ def show(run_id: str) -> Response:
     return json_response(run_body(row, details=reads_all))
 
 
-@blueprint.post("/api/runs/<run_id>/cancel")
 def cancel(run_id: str) -> Response:
     """Ask the run to stop; 202 at once, whether or not it still could."""
     if unknown := list(read_object()):
@@ -67,3 +63,11 @@ def _find(run_id: str) -> tuple[Run | None, dict[str, t.Any] | None]:
     if run is not None:
         return run, run.record()
     return None, services().store.runs.get(run_id)
+
+
+def install(app: Flask) -> None:
+    """Put the routes on ``app``."""
+    blueprint = Blueprint("runs", __name__)
+    blueprint.add_url_rule("/api/runs/<run_id>", view_func=show)
+    blueprint.add_url_rule("/api/runs/<run_id>/cancel", view_func=cancel, methods=["POST"])
+    app.register_blueprint(blueprint)
