@@ -6,6 +6,7 @@ yielded as one list, the unit of flushing. Operating system and vendor texts nev
 
 from __future__ import annotations
 
+import functools
 import re
 import ssl
 import typing as t
@@ -251,12 +252,18 @@ def _connect(address: Address, connection: Connection, waits: Waits) -> Upstream
         ) from error
 
 
+@functools.lru_cache(maxsize=256)
+def _host_line(host: str) -> str:
+    """A host as the Host header spells it; encoding a name costs more than the rest of a request."""
+    return (f"[{host}]" if ":" in host else host).encode("idna").decode()
+
+
 def _serialise(http: HttpRequest) -> tuple[Address, bytes]:
     """Where to send a request, and its bytes."""
     try:
         url = urlsplit(http.url)
         scheme, host, port = url.scheme, url.hostname, url.port
-        host_line = (f"[{host}]" if host and ":" in host else host or "").encode("idna").decode()
+        host_line = _host_line(host or "")
         if scheme not in ("http", "https") or not host:
             raise ValueError("no http address")
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")

@@ -41,13 +41,17 @@ class Recorder:
 
 
 @contextmanager
-def services(folder: Path, environ: Mapping[str, str] | None = None) -> Iterator[Services]:
-    """Services with the built-in plugins over a fresh SQLite store in ``folder``."""
+def services(
+    folder: Path, environ: Mapping[str, str] | None = None, plugins: tuple[object, ...] = ()
+) -> Iterator[Services]:
+    """Services with the built-in plugins, and ``plugins``, over a fresh SQLite store in ``folder``."""
     settings = config.load({"STUDIO_DATA_DIR": str(folder), **(environ or {})})
     store = Store(settings)
     store.migrate()
     store.open()
-    made = Services(settings, store, Registry(create_manager(entry_points=False, builtins=(Builtins(settings),))))
+    made = Services(
+        settings, store, Registry(create_manager(entry_points=False, builtins=(Builtins(settings), *plugins)))
+    )
     try:
         yield made
     finally:
