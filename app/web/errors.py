@@ -91,6 +91,9 @@ def _http_exception(error: HTTPException) -> Response:
 
 
 def _unforeseen(error: Exception) -> Response:
+    if _is_malformed(error):
+        message = "The body does not follow its Transfer-Encoding or Content-Length. Send it whole."
+        return error_response(ApiError(400, "validation_failed", message, headers={"Connection": "close"}))
     if isinstance(error, StudioError):
         # A RunError cannot be an HTTP answer; if one gets here its code still says more than "internal".
         log.error("request %s failed: %s: %s", request_id(), error.code, error.message, exc_info=error)
@@ -99,6 +102,13 @@ def _unforeseen(error: Exception) -> Response:
     _drain()
     message = f"Something failed inside the server. Its log has the details under {request_id()}."
     return error_response(ApiError(500, "internal", message))
+
+
+def _is_malformed(error: Exception) -> bool:
+    """Whether the server could not parse the body it was handing over (a wrong chunk size, an early end)."""
+    from gunicorn.http.errors import NoMoreData, ParseException
+
+    return isinstance(error, (ParseException, NoMoreData))
 
 
 def _drain() -> None:

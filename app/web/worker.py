@@ -23,6 +23,7 @@ from gunicorn.workers.ggevent import GeventWorker
 
 from app.engine.scope import spawn_service
 from app.web.direct import WORKER_KEY
+from app.web.malformed import ErrorPage
 
 #: Collections are rare once the worker is up: what booting made is frozen, and a token makes no cycles.
 GC_THRESHOLDS = (50_000, 20, 50)
@@ -100,6 +101,10 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             super().handle(listener, client, addr)
         finally:
             self._idle.discard(client)
+
+    def handle_error(self, req: t.Any, client: t.Any, addr: t.Any, exc: BaseException) -> None:
+        """What is no HTTP is answered in the one error shape too."""
+        super().handle_error(req, ErrorPage(client), addr, exc)
 
     # -- the end -----------------------------------------------------------------------------
 

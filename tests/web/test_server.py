@@ -68,6 +68,35 @@ def test_a_large_body_with_a_dead_key_reads_its_401(served: Studio) -> None:
     assert json.loads(body)["error"]["code"] == "unauthorized"
 
 
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"NONSENSE\r\n\r\n", 400),
+        (b"GET / HTTP/9.9\r\n\r\n", 400),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nBad header\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 9000 + b"\r\n\r\n", 431),
+        (b"POST /api/health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: zip\r\n\r\n", 400),
+    ],
+    ids=["no request", "version", "long address", "no header", "long header", "coding"],
+)
+def test_what_is_no_http_gets_the_one_error_shape(served: Studio, request_: bytes, status: int) -> None:
+    answered, body = exchange(served, request_)
+    assert answered.startswith(b"HTTP/1.1 %d " % status)
+    assert b"Content-Type: application/json" in answered
+    error = json.loads(body)["error"]
+    assert error["code"] == "validation_failed"
+    assert error["message"]
+    assert f"X-Request-Id: {error['requestId']}".encode() in answered
+
+
+def test_chunks_that_are_none_are_a_400(served: Studio) -> None:
+    lines = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+    answered, body = exchange(served, head(served, *lines) + b"zz\r\n{}\r\n0\r\n\r\n")
+    assert answered.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["error"]["code"] == "validation_failed"
+
+
 def test_a_chunked_body_of_ordinary_size_is_read(served: Studio) -> None:
     body = b'{"input": "hi", "selectedOutputs": []}'
     lines = ("Content-Type: application/json", "Transfer-Encoding: chunked")
