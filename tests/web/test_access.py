@@ -8,6 +8,7 @@ import typing as t
 import pytest
 
 from app.web.auth import CREDENTIALS, Credential
+from tests.support.shared import ROOT
 from tests.web.conftest import Studio, assert_error, document
 
 GUARDED = [row for row in CREDENTIALS if row.kind != "open"]
@@ -33,6 +34,11 @@ def test_every_route_is_in_the_table_and_every_row_is_a_route(studio: Studio) ->
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }
     assert routes == {(row.rule, row.method) for row in CREDENTIALS}
+
+
+@pytest.mark.parametrize("row", CREDENTIALS, ids=name)
+def test_every_route_is_on_the_page_of_the_api(row: Credential) -> None:
+    assert f"| `{row.method} {row.rule}` |" in (ROOT / "docs" / "http-api.md").read_text()
 
 
 @pytest.mark.parametrize("row", GUARDED, ids=name)
