@@ -19,7 +19,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """:ivar work: units: a loop turn, a call, a filter, 256 characters that are looked at, 4 values that are.
+    """:ivar work: units: a loop turn, a call, a filter, 1024 characters that are looked at, 4 values that are.
     :ivar text: characters of the output, and of any text on the way.
     :ivar items: entries of any list made on the way.
     :ivar seconds: last resort.
@@ -33,7 +33,7 @@ class Budget:
 
 #: More than the largest body (10 MiB) passes through; at most about 0.2 s of computing.
 DEFAULT = Budget()
-_CHARS = 256
+_CHARS = 1024
 _VALUES = 4
 #: How many units may pass between two looks at the clock.
 _LOOK_EVERY = 512

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import jinja2
-from jinja2 import meta, nodes
+from jinja2 import nodes
 
 from app.schemas.paths import did_you_mean
 
@@ -109,8 +109,16 @@ def inspect(source: str) -> Template:
     if not is_template(source):
         return Template(frozenset(), (), False)
     tree = parse(source, _PLAIN)
-    undeclared = sorted(meta.find_undeclared_variables(tree))
-    unknown = tuple(n for n in undeclared if n not in NAMES and n not in GLOBALS and n != "secrets")
+    # Not jinja2.meta: it computes constants, and {{ 1|round(-999999999) }} takes for ever.
+    used: dict[str, None] = {}
+    stored = set(GLOBALS)
+    for name in tree.find_all(nodes.Name):
+        if name.ctx == "load":
+            used.setdefault(name.name)
+        else:
+            stored.add(name.name)
+    undeclared = [name for name in used if name not in stored]
+    unknown = tuple(n for n in undeclared if n not in NAMES and n != "secrets")
     return Template(frozenset(_blocks_read(tree)), unknown, "secrets" in undeclared)
 
 

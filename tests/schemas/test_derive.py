@@ -109,7 +109,11 @@ def test_the_schema_class_is_made_once():
 
 def test_rows_for_a_reference():
     rows = {row.name: row for row in describe(Shape)}
-    assert (rows["name"].required, rows["name"].type, rows["name"].doc) == (True, "text", "What it is called.")
+    assert (rows["name"].required, rows["name"].type, rows["name"].doc) == (
+        True,
+        "text",
+        "What it is called.",
+    )
     assert (rows["mode"].type, rows["mode"].default) == ("fast | slow", "fast")
     assert rows["level"].type == "text or a whole number"
     assert rows["words"].type == "a list of text"

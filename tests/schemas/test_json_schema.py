@@ -56,18 +56,35 @@ def test_patterns_hold_and_cannot_stall():
     assert [path for path, _ in check.problems({"a": "a" * 50_000 + "!", "n1": "x"})] == ["a", "n1"]
 
 
-@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"$ref": "#/nowhere"}, {"properties": {"a": {"$ref": "#/x/y"}}}])
+@pytest.mark.parametrize(
+    "schema", [{"$ref": "#"}, {"$ref": "#/nowhere"}, {"properties": {"a": {"$ref": "#/x/y"}}}]
+)
 def test_references_that_lead_nowhere_are_problems_not_crashes(schema):
     assert len(checker(schema).problems({"a": 1})) == 1
 
 
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["type", "properties", "items", "$ref", "pattern", "enum", "$schema", "$id", "allOf", "required"]),
-        inner,
-        max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "type",
+                    "properties",
+                    "items",
+                    "$ref",
+                    "pattern",
+                    "enum",
+                    "$schema",
+                    "$id",
+                    "allOf",
+                    "required",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=12,
 )

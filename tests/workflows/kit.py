@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing as t
+from itertools import pairwise
 
 from app.agents.config import AgentConfig
 from app.blocks.response import RESPONSE
@@ -37,7 +38,6 @@ def problems(document: t.Any, **kwargs: t.Any) -> list[Problem]:
     try:
         compiled(document, **kwargs)
     except ValidationFailed as failed:
-        assert failed.details
         return list(failed.details)
     return []
 
@@ -53,7 +53,7 @@ def agent(block: str = "a", **config: t.Any) -> dict[str, t.Any]:
 
 def chain(*blocks: dict[str, t.Any], **more: t.Any) -> dict[str, t.Any]:
     """A document whose blocks follow one another."""
-    edges = [{"source": a["id"], "target": b["id"]} for a, b in zip(blocks, blocks[1:], strict=False)]
+    edges = [{"source": a["id"], "target": b["id"]} for a, b in pairwise(blocks)]
     return {"name": "Test", "blocks": list(blocks), "edges": edges, **more}
 
 
