@@ -93,9 +93,7 @@ class Catalog:
         self._generation = -1
         self._known: dict[tuple[str, int | None], Runnable] = {}
 
-    def find(
-        self, workflow_id: str, version: int | None = None, generation: int | None = None
-    ) -> Runnable:
+    def find(self, workflow_id: str, version: int | None = None, generation: int | None = None) -> Runnable:
         """The workflow's live version, or a named one.
 
         :param generation: the store's, when this request has read it already.
