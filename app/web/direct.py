@@ -8,7 +8,9 @@ non-blocking send per batch. The request's greenlet ends at once and its environ
 from __future__ import annotations
 
 import _socket
+import functools
 import socket
+import time
 import typing as t
 from collections.abc import Callable, Iterable, Sequence
 from email.utils import formatdate
@@ -115,11 +117,17 @@ def _take(
     return t.cast("Iterable[bytes]", worker.handled)
 
 
+@functools.lru_cache(maxsize=4)
+def _date(second: int) -> str:
+    """An epoch second as the Date header spells it (RFC 9110, 5.6.7); made once a second."""
+    return formatdate(second, usegmt=True)
+
+
 def _head(environ: dict[str, t.Any], status: str, headers: Headers) -> bytes:
     lines = [
         f"HTTP/1.1 {status}",
         f"Server: {environ.get('SERVER_SOFTWARE', 'studio').partition('/')[0]}",
-        f"Date: {formatdate(usegmt=True)}",
+        f"Date: {_date(time.time_ns() // 1_000_000_000)}",
         "Connection: close",
         "Transfer-Encoding: chunked",
     ]
