@@ -17,6 +17,16 @@ from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems
 THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto")
 TOOL_CHOICES = ("auto", "none", "required")
 MAX_TOOLS = 128
+#: Lowest and highest value of a number, both included; the vendor may allow less.
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "max_tokens": (1, 10_000_000),
+    "retries": (0, 10),
+    "idle_s": (0.001, 604_800),
+    "max_batches": (0, 1_000),
+    "cut_call_retries": (0, 10),
+}
 #: Documented, not built: refused by name unless left at what changes nothing.
 _LATER = {
     "redact": "PII redaction is",
@@ -38,6 +48,7 @@ def agent_problems(config: Mapping[str, t.Any], path: str, tool_names: Collectio
     problems += _tool_choice(config.get("tool_choice"), join(path, "tool_choice"), names)
     problems += _response_format(config.get("response_format"), join(path, "response_format"))
     problems += _memory(config.get("memory"), join(path, "memory"))
+    problems += _ranges(config, path)
     for key, subject in _LATER.items():
         if config.get(key) not in (None, [], {}, False):
             problems.append(Problem(join(path, key), f"{subject} {NOT_SUPPORTED}; leave {key} out"))
@@ -47,6 +58,16 @@ def agent_problems(config: Mapping[str, t.Any], path: str, tool_names: Collectio
 def is_not_supported(problem: Problem) -> bool:
     """Whether a problem is about something documented that is not built."""
     return NOT_SUPPORTED in problem.message
+
+
+def _ranges(config: Mapping[str, t.Any], path: str) -> list[Problem]:
+    """Numbers out of range; what is no number at all is told by the type of its field."""
+    problems = []
+    for key, (low, high) in _RANGES.items():
+        value = config.get(key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not low <= value <= high:
+            problems.append(Problem(join(path, key), f"must be from {low} to {high}, not {shown(value)}"))
+    return problems
 
 
 def _thinking(value: t.Any, path: str) -> list[Problem]:

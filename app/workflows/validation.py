@@ -230,6 +230,7 @@ class _Compiler:
     ) -> dict[str, Edge]:
         """The good edges by their path. ``all_known``: no block was too broken to have an id."""
         found: dict[str, Edge] = {}
+        seen: set[Edge] = set()
         for index, raw in enumerate(raw_edges):
             path = join("edges", index)
             entry, problems = derive.load(_Edge, raw, path)
@@ -246,9 +247,10 @@ class _Compiler:
             if dangling:
                 continue
             self._handle(edge, types[edge.source], join(path, "source_handle"))
-            if edge in found.values():
+            if edge in seen:
                 self._say(path, "is there twice; remove one")
                 continue
+            seen.add(edge)
             found[path] = edge
         return found
 
