@@ -28,7 +28,7 @@ PEERS = ("litellm", "agno", "pydantic_ai")
 _STEADY = "+".join(("nginx", "ref_raw", "ref_typed", "studio"))
 _PEERS = "+".join(PEERS)
 #: The bench's own notation: scenario:rounds:servers. The 1,000 open streams come first: memory per stream is
-#: only true in a server's first round, later ones re-use what it has.
+#: only true in a server's first round, later ones take what it kept.
 FULL = f"c:1,a:3,b50:2,b:3:{_STEADY},b:1:{_PEERS},d:2,f:2,e:1,e2:1"
 QUICK = f"c:1:{_STEADY},a:1,b50:1:{_STEADY},b:1:{_STEADY},d:1,f:1,e:1,e2:1"
 
