@@ -18,9 +18,10 @@ from tests.support.vendor import vendor as one_vendor
 
 #: Scripts of the scripted family, for cases about the server and not about a vendor.
 SCRIPTS = {
-    "plain": [{"text": "Hello there.", "chunk": "words"}],
-    "broken": [{"text": "Half "}, {"error": {"code": "provider_overloaded", "message": "Too busy."}}],
-    "silent": [{"stall": True}],
+    "plain": [[{"text": "Hello there.", "chunk": "words"}]],
+    "broken": [[{"text": "Half "}, {"error": {"code": "provider_overloaded", "message": "Too busy."}}]],
+    "silent": [[{"stall": True}]],
+    "failing-tool": [[{"tool_call": {"name": "boom"}}], [{"text": "It failed."}]],
 }
 
 
@@ -37,6 +38,8 @@ def _desk() -> Iterator[Vendor]:
 
 
 def _clean(made: Vendor) -> Iterator[Vendor]:
+    while not made.calls.empty():  # of a case that failed
+        made.calls.get()
     yield made
     assert made.calls.empty(), "a request came that the case did not expect"
     until(lambda: made.open == 0, "every upstream connection is closed")
@@ -61,10 +64,13 @@ def served(_vendor: Vendor, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     more = {"STUDIO_LOG_LEVEL": "debug", "STUDIO_SCRIPTS_DIR": str(folder / "scripts")}
     scripts = folder / "scripts"
     scripts.mkdir()
-    for name, steps in SCRIPTS.items():
-        (scripts / f"{name}.yaml").write_text(yaml.safe_dump({"turns": [{"steps": steps}]}))
+    for name, turns in SCRIPTS.items():
+        (scripts / f"{name}.yaml").write_text(
+            yaml.safe_dump({"turns": [{"steps": steps} for steps in turns]})
+        )
     more["PYTHONPATH"] = str(_distribution(folder / "site"))
     with studio(folder / "data", environ(_vendor, **more)) as made, opened(made) as server:
+        assert made.key  # made once, before many clients ask for it at the same time
         yield server
 
 

@@ -15,7 +15,6 @@ from app.workflows.validation import compile_document
 from tests.field.rig import SECRET, Engine, Server
 from tests.field.wires import Messages, Speaker, sse
 from tests.support.engine import agent
-from tests.support.servers import NEGOTIATE
 from tests.support.vendor import Call, Vendor
 
 
