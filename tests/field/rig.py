@@ -7,6 +7,7 @@ of an upstream connection is proved by its end, not by time.
 from __future__ import annotations
 
 import json
+import socket
 import typing as t
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -203,6 +204,38 @@ def opened(studio: Studio) -> Iterator[Server]:
         yield Server(studio, store)
     finally:
         store.close()
+
+
+def posted(
+    served: Server, workflow: str, body: Mapping[str, t.Any], receive_buffer: int | None = None
+) -> socket.socket:
+    """A bare socket on which a run was asked for; nothing is read yet."""
+    sock = socket.socket()
+    if receive_buffer is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    sock.settimeout(BOUND_S)
+    sock.connect(("127.0.0.1", served.studio.port))
+    sent = json.dumps(body).encode()
+    lines = [
+        f"POST /api/workflows/{workflow}/execute HTTP/1.1",
+        "Host: x",
+        f"X-API-Key: {served.studio.key}",
+        *(f"{name}: {value}" for name, value in NEGOTIATE.items()),
+        "Content-Type: application/json",
+        f"Content-Length: {len(sent)}",
+    ]
+    sock.sendall("\r\n".join([*lines, "", ""]).encode() + sent)
+    return sock
+
+
+def begin(served: Server, workflow: str, receive_buffer: int | None = None) -> tuple[socket.socket, str]:
+    """A stream as a bare socket, once its headers are here; its run id."""
+    sock = posted(served, workflow, ALL, receive_buffer)
+    got = b""
+    while not got.endswith(b"\r\n\r\n"):
+        got += sock.recv(1)
+    (line,) = [line for line in got.split(b"\r\n") if line.lower().startswith(b"x-run-id:")]
+    return sock, line.split(b":")[1].strip().decode()
 
 
 # -- in this process ---------------------------------------------------------------------------

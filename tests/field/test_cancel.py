@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sqlite3
 import struct
@@ -14,7 +13,7 @@ import pytest
 
 from app import events as ev
 from app.events import STOPPED_TEXT
-from tests.field.rig import ALL, Engine, Server, held, until
+from tests.field.rig import ALL, Engine, Server, begin, held, posted, until
 from tests.field.wires import Speaker
 from tests.support.engine import agent
 from tests.support.servers import NEGOTIATE
@@ -65,20 +64,6 @@ def test_cancel_06_two_hundred_clients_leave_while_the_model_is_silent(
     for run_id in runs:
         record = served.ended(run_id)
         assert (record["status"], record["cause"]) == ("cancelled", "client_disconnected")
-
-
-def begin(served: Server, workflow: str) -> tuple[socket.socket, str]:
-    """A stream as a bare socket, once its headers are here; its run id."""
-    sock = socket.create_connection(("127.0.0.1", served.studio.port))
-    body = json.dumps(ALL).encode()
-    head = f"POST /api/workflows/{workflow}/execute HTTP/1.1\r\nHost: x\r\nX-API-Key: {served.studio.key}\r\n"
-    head += "X-Studio-Stream-Protocol: agent-events-v1\r\nContent-Type: application/json\r\n"
-    sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-    got = b""
-    while b"\r\n\r\n" not in got:
-        got += sock.recv(65536)
-    (line,) = [line for line in got.split(b"\r\n") if line.lower().startswith(b"x-run-id:")]
-    return sock, line.split(b":")[1].strip().decode()
 
 
 PHASES = ["before the model answers", "in the answer", "in a tool", "in the second block"]
@@ -213,11 +198,7 @@ def test_cancel_10_policy_continue(served: Server, vendor: Vendor, speaker: Spea
 def test_cancel_10_policy_cancel(served: Server, vendor: Vendor, speaker: Speaker, reader: str) -> None:
     """The last reader leaves, streaming or waiting: the run is cancelled and says why."""
     workflow = served.agent(speaker.model)
-    sock = socket.create_connection(("127.0.0.1", served.studio.port))
-    body = json.dumps(ALL if reader == "stream" else {}).encode()
-    head = f"POST /api/workflows/{workflow}/execute HTTP/1.1\r\nHost: x\r\nX-API-Key: {served.studio.key}\r\n"
-    head += "X-Studio-Stream-Protocol: agent-events-v1\r\nContent-Type: application/json\r\n"
-    sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    sock = posted(served, workflow, ALL if reader == "stream" else {})
     call = vendor.next_call()
     (run_id,) = until(lambda: _running(served, workflow), "the run is stored")
     sock.close()

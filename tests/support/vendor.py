@@ -110,6 +110,7 @@ class Vendor:
 
     def _serve(self, sock: t.Any, address: t.Any) -> None:
         self.open += 1
+        call = None
         try:
             read = sock.makefile("rb")
             call = _read_call(sock, read)
@@ -118,10 +119,11 @@ class Vendor:
             self.calls.put(call)
             while read.read(1):
                 pass
-            call.left.set()
         except OSError:
-            pass
+            pass  # reset: gone as well
         finally:
+            if call is not None:
+                call.left.set()
             self.open -= 1
             sock.close()
 
