@@ -55,8 +55,8 @@ def settled(floods: list[Flood]) -> bool:
     return [flood.sent for flood in floods] == before
 
 
-def test_readers_that_do_not_read(tmp_path: Path, vendor: Vendor) -> None:
-    """LOAD-01. The gate stops their models, memory is bounded, others are unaffected; who reads again gets all of it."""
+def test_load_01_readers_that_do_not_read(tmp_path: Path, vendor: Vendor) -> None:
+    """The gate stops their models, memory is bounded, others are unaffected; who reads again gets all of it."""
     with serving(tmp_path, vendor) as server:
         workflow = server.agent("openai-compatible/load")
         server.watch(server.agent("scripted/echo")).end()
@@ -100,8 +100,8 @@ def whole(sock: socket.socket) -> None:
     assert values[-1] == "[DONE]"
 
 
-def test_a_reader_that_takes_nothing_for_too_long_is_gone(tmp_path: Path, vendor: Vendor) -> None:
-    """LOAD-01. Its run is cancelled as if it had left; the connection is cut, not ended."""
+def test_load_01_a_reader_that_takes_nothing_for_too_long_is_gone(tmp_path: Path, vendor: Vendor) -> None:
+    """Its run is cancelled as if it had left; the connection is cut, not ended."""
     with serving(tmp_path, vendor, STUDIO_SLOW_READER_S="0.5") as server:
         sock, run_id = begin(server, server.agent("openai-compatible/load"), receive_buffer=32 * 1024)
         flood = Flood(vendor.next_call())
