@@ -165,7 +165,7 @@ class Settings:
         1,
         "Server processes. One serves thousands of streams; more use more cores.",
     )
-    data_dir: Path = _setting(  # noqa: RUF009 - dataclasses.field with our metadata
+    data_dir: Path = _setting(
         "STUDIO_DATA_DIR",
         _PATH,
         Path("instance"),
@@ -255,7 +255,7 @@ class Settings:
         "Private, loopback and link-local networks that HTTP tools may reach.",
         shown="none",
     )
-    scripts_dir: Path | None = _setting(  # noqa: RUF009 - dataclasses.field with our metadata
+    scripts_dir: Path | None = _setting(
         "STUDIO_SCRIPTS_DIR",
         _PATH,
         None,

@@ -11,16 +11,14 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import jsonschema
-from jsonschema.protocols import Validator
-
 from app import encoding, net
 from app.agents import templates
-from app.agents.config import AgentConfig, ToolEntry
+from app.agents.config import AgentConfig
+from app.schemas.json_schema import Checker, checker
+from app.workflows.tool_entries import HttpCall, ToolEntry, entry_of
 from plugins.spec import Tool, ToolContext, ToolFailed
 from providers.spec import ToolSpec
 
-_ANY_OBJECT: dict[str, t.Any] = {"type": "object"}
 _PREPARED: weakref.WeakKeyDictionary[AgentConfig, ToolSet] = weakref.WeakKeyDictionary()
 
 
@@ -30,14 +28,15 @@ class ToolSet:
 
     tools: Mapping[str, Tool]
     specs: tuple[ToolSpec, ...]
-    validators: Mapping[str, Validator]
+    checkers: Mapping[str, Checker]
 
     def problem(self, name: str, arguments: Mapping[str, t.Any]) -> str | None:
-        """What is wrong with the arguments, naming the path; None when they fit the schema."""
-        error = jsonschema.exceptions.best_match(self.validators[name].iter_errors(arguments))
-        if error is None:
+        """What is wrong with the arguments, naming the paths; None when they fit the schema."""
+        found = self.checkers[name].problems(arguments)
+        if not found:
             return None
-        return f"Invalid arguments at {error.json_path}: {error.message}"
+        listed = "; ".join(f"{path or 'arguments'}: {message}" for path, message in found[:5])
+        return f"Invalid arguments. {listed}. Nothing was run."
 
 
 def prepare(
@@ -50,11 +49,12 @@ def prepare(
     """
     known = _PREPARED.get(config)
     if known is None:
-        tools = [tool for tool in (_tool(entry, registered, allow) for entry in config.tools) if tool]
+        found = (_tool(entry_of(raw), registered, allow) for raw in config.tools)
+        tools = [tool for tool in found if tool is not None]
         known = _PREPARED[config] = ToolSet(
             {tool.name: tool for tool in tools},
             tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools),
-            {tool.name: jsonschema.Draft202012Validator(tool.parameters) for tool in tools},
+            {tool.name: checker(tool.parameters) for tool in tools},
         )
     return known
 
@@ -62,48 +62,35 @@ def prepare(
 def _tool(
     entry: ToolEntry, registered: Callable[[str], Tool | None], allow: t.Sequence[t.Any]
 ) -> Tool | None:
-    if isinstance(entry, str):
-        return registered(entry)
-    run = _fixed(entry["result"]) if "result" in entry else _http(entry["http"], allow)
-    return Tool(
-        entry["name"],
-        entry.get("description") or "",
-        entry.get("parameters") or _ANY_OBJECT,
-        run,
-        idempotent="result" in entry,
-    )
+    if entry.kind == "registered":
+        return registered(entry.name)
+    fixed = entry.kind == "result"
+    run = _fixed(entry.result) if entry.http is None else _http(entry.http, allow)
+    return Tool(entry.name, entry.description, entry.parameters, run, idempotent=fixed)
 
 
 def _fixed(result: t.Any) -> Callable[[dict[str, t.Any], ToolContext], t.Any]:
     return lambda arguments, context: result
 
 
-def _http(
-    http: Mapping[str, t.Any], allow: t.Sequence[t.Any]
-) -> Callable[[dict[str, t.Any], ToolContext], t.Any]:
+def _http(call: HttpCall, allow: t.Sequence[t.Any]) -> Callable[[dict[str, t.Any], ToolContext], t.Any]:
     """A tool that makes one HTTP request; its strings are templates that also see ``args``."""
 
     def run(arguments: dict[str, t.Any], context: ToolContext) -> t.Any:
         seen = {**context.variables, "args": arguments}
-        body = templates.render_value(http.get("body"), seen)
-        headers = {k: str(v) for k, v in (templates.render_value(http.get("headers") or {}, seen)).items()}
-        if body is not None and not isinstance(body, str):
-            body = encoding.dumps(body).decode()
-            headers.setdefault("Content-Type", "application/json")
         answer = net.fetch(
-            http.get("method", "GET"),
-            templates.render(http["url"], seen),
-            headers=headers,
-            query={k: str(v) for k, v in templates.render_value(http.get("query") or {}, seen).items()},
-            body=body,
-            timeout_s=min(float(http.get("timeout_s") or context.timeout_s), context.timeout_s),
+            call.method,
+            templates.render(call.url, seen),
+            headers=templates.render_value(call.headers, seen),
+            query=templates.render_value(call.query, seen),
+            body=templates.render_value(call.body, seen),
+            timeout_s=min(call.timeout_s, context.timeout_s),
             waits=context.waits,
             allow=allow,
         )
-        value = _decoded(answer.text)
         if answer.status >= 400:
             raise ToolFailed(f"HTTP status {answer.status}: {answer.text[:2000]}")
-        return value
+        return _decoded(answer.text)
 
     return run
 

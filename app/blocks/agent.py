@@ -23,4 +23,5 @@ AGENT = BlockType(
     config=AgentConfig,
     run=_run,
     summary="Asks a model, runs the tools it asks for, and streams its answer.",
+    outputs=("content", "model", "finishReason", "tokens", "toolCalls", "providerTiming", "cost"),
 )

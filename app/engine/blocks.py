@@ -105,6 +105,7 @@ class BlockRunner:
             run.journal,
             self._variables,
             run.request.show_thinking,
+            run.request.workflow.predecessors(block.id),
         )
 
     def _variables(self) -> Mapping[str, t.Any]:

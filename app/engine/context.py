@@ -31,6 +31,7 @@ class RunningBlock:
         journal: Journal,
         variables: Callable[[], Mapping[str, t.Any]],
         show_thinking: bool,
+        predecessors: Sequence[str],
     ) -> None:
         self._services = services
         self._variables = variables
@@ -41,6 +42,7 @@ class RunningBlock:
         self.scope = scope
         self.waits: Waits = scope
         self.show_thinking = show_thinking
+        self.predecessors = predecessors
         self.settings = services.settings
         self.emit = emitter.emit
         self.flush = emitter.flush

@@ -1,0 +1,117 @@
+"""Blocks of a run: what follows an answer, an error edge, a deadline; tools of every kind of entry."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import events as ev
+from app.engine.services import Services
+from tests.support.engine import agent, services, start
+
+pytestmark = pytest.mark.leak_check
+
+SCRIPT = """
+turns:
+  - steps:
+      - tool_call: {name: clock, arguments: {}}
+      - tool_call: {name: fixed, arguments: {}}
+  - steps:
+      - text: "done"
+"""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Services]:
+    (tmp_path / "two-tools.yaml").write_text(SCRIPT)
+    with services(tmp_path / "data", {"STUDIO_SCRIPTS_DIR": str(tmp_path)}) as opened:
+        yield opened
+
+
+def document(*more: dict[str, t.Any], edges: list[dict[str, str]], **config: t.Any) -> dict[str, t.Any]:
+    base = agent(config.pop("model"), **config)
+    return {**base, "blocks": [*base["blocks"], *more], "edges": [*base["edges"], *edges]}
+
+
+def test_a_response_without_a_body_answers_with_its_predecessor(made: Services) -> None:
+    made_of = document(
+        {"id": "response", "type": "response"},
+        edges=[{"source": "agent_1", "target": "response"}],
+        model="scripted/echo",
+    )
+    run, recorder = start(made, made_of, {"message": "hello"})
+    run.done.wait(10)
+    end = recorder.envelopes[-1].event
+    assert isinstance(end, ev.RunCompleted)
+    assert end.output["content"] == end.outputs["agent_1"]["content"]
+
+
+@pytest.mark.parametrize("entry", ["clock", {"name": "clock"}, {"name": "clock", "approval": "never"}])
+def test_every_spelling_of_a_registered_tool_runs(made: Services, entry: t.Any) -> None:
+    tools = [entry, {"name": "fixed", "description": "d", "parameters": {"type": "object"}, "result": None}]
+    run, recorder = start(made, agent("scripted/two-tools", tools=tools))
+    run.done.wait(10)
+    assert [e.status for e in recorder.of(ev.ToolFinished)] == ["success", "success"]
+    assert isinstance(recorder.envelopes[-1].event, ev.RunCompleted)
+
+
+def test_an_error_edge_goes_on_and_the_other_path_is_skipped(made: Services) -> None:
+    made_of = document(
+        {"id": "fine", "type": "response", "config": {"body": "fine"}},
+        {"id": "sorry", "type": "response", "config": {"body": "sorry"}},
+        edges=[
+            {"source": "agent_1", "target": "fine"},
+            {"source": "agent_1", "target": "sorry", "source_handle": "error"},
+        ],
+        model="scripted/error-before",
+    )
+    run, recorder = start(made, made_of)
+    run.done.wait(10)
+    end = recorder.envelopes[-1].event
+    assert isinstance(end, ev.RunCompleted)
+    assert end.output == "sorry"
+    statuses = {e.block: e.status for e in recorder.of(ev.BlockFinished)}
+    assert statuses == {"start": "executed", "agent_1": "failed", "fine": "skipped", "sorry": "executed"}
+
+
+def test_a_block_that_takes_too_long_fails_with_its_own_code(made: Services) -> None:
+    run, recorder = start(made, agent("scripted/silent", timeout_s=0.05))
+    run.done.wait(10)
+    end = recorder.envelopes[-1].event
+    assert isinstance(end, ev.RunFailed)
+    assert (end.code, end.block) == ("block_timeout", "agent_1")
+
+
+def test_a_run_that_takes_too_long_is_timed_out(made: Services) -> None:
+    run, recorder = start(made, agent("scripted/silent"), timeout_s=0.05)
+    run.done.wait(10)
+    assert isinstance(recorder.envelopes[-1].event, ev.RunTimedOut)
+    row = made.store.runs.get(run.id)
+    assert row is not None
+    assert (row["status"], row["cause"]) == ("timed_out", "execution_timeout")
+
+
+def test_two_agents_after_one_start_run_at_the_same_time(made: Services) -> None:
+    made_of = document(
+        {"id": "agent_2", "type": "agent", "config": {"model": "scripted/slow"}},
+        edges=[{"source": "start", "target": "agent_2"}],
+        model="scripted/slow",
+    )
+    run, recorder = start(made, made_of)
+    run.done.wait(20)
+    end = recorder.envelopes[-1].event
+    assert isinstance(end, ev.RunCompleted)
+    assert set(end.output) == {"agent_1", "agent_2"}
+    order = [e.block for e in recorder.of(ev.TextDelta)]
+    assert order.index("agent_2") < len(order) - 1 - order[::-1].index("agent_1")
+
+
+def test_usage_is_stored_per_model_call(made: Services) -> None:
+    run, _ = start(made, agent("scripted/two-tools", tools=["clock"]))
+    run.done.wait(10)
+    row = made.store.runs.get(run.id)
+    assert row is not None
+    assert all(usage["model"] == "scripted/two-tools" for usage in row["usages"])
