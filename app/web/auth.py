@@ -49,6 +49,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/plugins", "key", "read"),
     Credential("GET", "/api/health", "open"),
     Credential("GET", "/api/capabilities", "open"),
+    Credential("GET", "/api/schemas/<surface>", "open"),
 )
 
 

@@ -1,4 +1,4 @@
-"""What the server is: health, capabilities, plugins.
+"""What the server is: health, capabilities, plugins, schemas of events.
 
 Law of this room: nothing here touches a provider or the store; the answers are facts the process has.
 """
@@ -10,7 +10,8 @@ import typing as t
 from flask import Blueprint, Flask, Response, request
 
 from app import __version__
-from app.errors import Problem, ValidationFailed
+from app.errors import ApiError, Problem, ValidationFailed
+from app.streams.schemas import SURFACES
 from app.web.http import json_response, services
 from plugins import capabilities as table
 
@@ -67,6 +68,15 @@ def plugins() -> Response:
     return json_response({"items": items})
 
 
+def schemas(surface: str) -> Response:
+    """The JSON Schema of one frame of a surface's streams; the same as ``docs/events/<surface>.json``."""
+    make = SURFACES.get(surface)
+    if make is None:
+        message = f"There is no surface '{surface[:100]}'; there are {', '.join(SURFACES)}"
+        raise ApiError(404, "not_found", message)
+    return json_response(make())
+
+
 def _stated(row: dict[str, t.Any]) -> dict[str, t.Any]:
     return {name: value for name, value in row.items() if value is not None}
 
@@ -77,4 +87,5 @@ def install(app: Flask) -> None:
     blueprint.add_url_rule("/api/health", view_func=health)
     blueprint.add_url_rule("/api/capabilities", view_func=capabilities)
     blueprint.add_url_rule("/api/plugins", view_func=plugins)
+    blueprint.add_url_rule("/api/schemas/<surface>", view_func=schemas)
     app.register_blueprint(blueprint)

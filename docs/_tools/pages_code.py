@@ -1,4 +1,4 @@
-"""Pages made from modules: configuration, events, errors, hooks, the command line.
+"""Pages made from modules: configuration, events and their schemas, errors, hooks, the command line.
 
 Law of this room: read what the program itself reads, never the source text.
 """
@@ -6,6 +6,7 @@ Law of this room: read what the program itself reads, never the source text.
 from __future__ import annotations
 
 import inspect
+import json
 import typing as t
 
 import click
@@ -97,6 +98,13 @@ def events() -> str:
             *(_event_section(kind) for kind in model),
         ]
     )
+
+
+def event_schema(surface: str) -> str:
+    """The JSON Schema of a surface's frames, as ``/api/schemas/{surface}`` gives it, for people to read."""
+    from app.streams.schemas import SURFACES
+
+    return json.dumps(SURFACES[surface](), indent=2, ensure_ascii=False)
 
 
 def errors() -> str:

@@ -19,6 +19,19 @@ from app.clock import rfc3339
 #: Marks whose presence in a reader's bytes tells what was shown to it.
 THOUGHT, ARGUMENT, RESULT = "thought-", "argument-", "result-"
 
+_TOKENS = {"input": 1, "output": 2, "total": 3}
+#: A run's usage object, as the contract spells it.
+USAGE: dict[str, t.Any] = {
+    "tokens": _TOKENS,
+    "cost": {"total": 0.25, "currency": "USD", "estimated": False},
+    "durationMs": 9,
+    "activeMs": 9,
+    "queuedMs": 0,
+    "humanWaitMs": 0,
+    "byBlock": {"agent_1": {"tokens": _TOKENS}},
+    "byModel": {"scripted/x": {"tokens": _TOKENS}},
+}
+
 _NAMES = ("clock", "calculator", "x\nevent: final\ndata: {}", "naïve 工具")
 _TEXT = st.one_of(
     st.sampled_from(
@@ -256,7 +269,7 @@ def _completed(author: _Author, blocks: list[_Block]) -> ev.RunCompleted:
         outputs[blocks[-1].id] if author.flip() else {block.id: outputs[block.id] for block in blocks},
         outputs,
         {block.id: block.calls for block in blocks},
-        {"tokens": {"input": 1, "output": 2, "total": 3}},
+        USAGE,
         ended,
         None if ended else "A block failed and its error edge answered.",
     )

@@ -19,7 +19,8 @@ def name(row: Credential) -> str:
     return f"{row.method} {row.rule}"
 
 
-def call(studio: Studio, row: Credential, key: str | None, **ids: str) -> t.Any:
+def call(studio: Studio, row: Credential, key: str | None) -> t.Any:
+    ids = {"surface": "agent-text"}
     path = re.sub(r"<(\w+)>", lambda match: ids.get(match[1], "nobody_has_this"), row.rule)
     headers = {} if key is None else {"X-API-Key": studio.keys.get(key, key)}
     return studio.client.open(

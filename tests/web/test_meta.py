@@ -1,9 +1,16 @@
-"""Health, capabilities, plugins."""
+"""Health, capabilities, plugins, schemas of events."""
 
 from __future__ import annotations
 
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+
 import app
-from tests.web.conftest import Studio, assert_error
+from app.streams.schemas import SURFACES
+from tests.support.shared import ROOT
+from tests.web.conftest import TOOL, Studio, assert_error, document
 
 
 def test_health_is_open(studio: Studio) -> None:
@@ -41,3 +48,28 @@ def test_plugins_are_listed_with_what_they_contribute(studio: Studio) -> None:
     studio_row = next(item for item in items if item["name"] == "studio")
     assert "agent" in studio_row["contributes"]["block_types"]
     assert "error" not in studio_row
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_the_schema_of_a_surface_is_the_one_on_its_page(studio: Studio, surface: str) -> None:
+    served = studio.client.get(f"/api/schemas/{surface}").get_json()
+    assert served == json.loads((ROOT / "docs" / "events" / f"{surface}.json").read_text())
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_real_streams_fit_the_served_schema(studio: Studio, surface: str) -> None:
+    workflow = studio.deploy(document("scripted/tooling", tools=[TOOL]))
+    negotiated = surface == "agent-events-v1"
+    flags = {"includeThinking": negotiated, "includeToolCalls": negotiated}
+    headers = {"X-Studio-Stream-Protocol": surface} if negotiated else {}
+    validator = Draft202012Validator(studio.client.get(f"/api/schemas/{surface}").get_json())
+    for name in (workflow, studio.deploy(document("scripted/broken"))):
+        frames = studio.stream(name, flags, headers=headers)
+        assert frames[-1] == "[DONE]"
+        for frame in frames:
+            validator.validate(frame)
+
+
+def test_an_unknown_surface_is_told_which_there_are(studio: Studio) -> None:
+    error = assert_error(studio.client.get("/api/schemas/runs"), 404, "not_found")
+    assert all(name in error["message"] for name in ("'runs'", *SURFACES))
