@@ -22,7 +22,7 @@ from app.engine.journal import Journal
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
 from app.engine.run_log import RunLog
-from app.engine.scheduler import BlockRow, Finished, Skip, Start, next_steps
+from app.engine.scheduler import BlockRow, Finished, Skip, next_steps
 from app.engine.scope import Cancelled, FlowGate, RunScope
 from app.engine.services import Services
 from app.engine.usage import usage_object
@@ -131,7 +131,7 @@ class Run:
             self.scope.deadline(self.request.timeout_s, "execution_timeout")
             terminal = self._drive()
         except Cancelled:
-            if self.scope.error is not None:
+            if self.scope.cause == "block_failed" and self.scope.error is not None:
                 terminal = self._failure(self.scope.error)
         except BaseException as exc:
             terminal = self._failure(exc)
@@ -145,25 +145,30 @@ class Run:
         self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
         while True:
             steps = next_steps(workflow, self.rows)
-            starts = [step.block for step in steps if isinstance(step, Start)]
+            starts: list[str] = []
             for step in steps:
                 if isinstance(step, Finished):
                     return self._completed(step.last)
                 if isinstance(step, Skip):
                     self.rows[step.block] = BlockRow("skipped")
                     self.emitter.emit(ev.BlockFinished(step.block, "skipped"))
-            self._start(starts)
+                else:
+                    starts.append(step.block)
+            if len(starts) == len(steps):  # a skip may free more blocks: ask again before anything runs
+                self._start(starts)
 
     def _start(self, starts: list[str]) -> None:
-        """Run the only block that can move in this greenlet; several each in their own."""
+        """Run the only block that can move in this greenlet; several each in their own.
+
+        Without any, and with no greenlet left, a block has failed: the wait raises what its failure cancelled.
+        """
         if len(starts) == 1 and not self.scope.greenlets:
             self._blocks.run(starts[0])
             return
         for block in starts:
             self.rows[block] = BlockRow("running")
             self.scope.spawn(self._blocks.run, block)
-        if self.scope.greenlets:
-            self._blocks.wait_for_one()
+        self._blocks.wait_for_one()
 
     def _completed(self, last: tuple[str, ...]) -> ev.Terminal:
         outputs = self.state.outputs()

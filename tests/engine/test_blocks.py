@@ -109,6 +109,41 @@ def test_two_agents_after_one_start_run_at_the_same_time(made: Services) -> None
     assert order.index("agent_2") < len(order) - 1 - order[::-1].index("agent_1")
 
 
+def test_a_branch_that_fails_when_no_other_is_left_ends_the_run(made: Services) -> None:
+    made_of = document(
+        {"id": "agent_2", "type": "agent", "config": {"model": "scripted/error-mid"}},
+        edges=[{"source": "start", "target": "agent_2"}],
+        model="scripted/echo",
+    )
+    run, recorder = start(made, made_of)
+    run.done.wait(10)
+    order = [e.block for e in recorder.of(ev.BlockFinished)]
+    assert order == ["start", "agent_1", "agent_2"]
+    end = recorder.envelopes[-1].event
+    assert isinstance(end, ev.RunFailed)
+    assert (end.code, end.block) == ("provider_bad_stream", "agent_2")
+
+
+def test_what_a_skipped_block_frees_does_not_wait_for_another_branch(made: Services) -> None:
+    made_of = document(
+        {"id": "sorry", "type": "response"},
+        {"id": "join", "type": "agent", "config": {"model": "scripted/echo"}},
+        {"id": "agent_2", "type": "agent", "config": {"model": "scripted/silent"}},
+        edges=[
+            {"source": "start", "target": "agent_2"},
+            {"source": "agent_1", "target": "sorry", "source_handle": "error"},
+            {"source": "agent_1", "target": "join"},
+            {"source": "sorry", "target": "join"},
+        ],
+        model="scripted/echo",
+    )
+    run, recorder = start(made, made_of, timeout_s=3)
+    run.done.wait(10)
+    statuses = {e.block: e.status for e in recorder.of(ev.BlockFinished)}
+    assert (statuses["sorry"], statuses["join"]) == ("skipped", "executed")
+    assert isinstance(recorder.envelopes[-1].event, ev.RunTimedOut)
+
+
 def test_usage_is_stored_per_model_call(made: Services) -> None:
     run, _ = start(made, agent("scripted/two-tools", tools=["clock"]))
     run.done.wait(10)
