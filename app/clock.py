@@ -7,6 +7,7 @@ stepping clock and counted ids and compare whole streams as bytes.
 from __future__ import annotations
 
 import base64
+import functools
 import itertools
 import os
 import time
@@ -76,5 +77,9 @@ class SteppingClock:
 
 def rfc3339(ms: int) -> str:
     """Epoch milliseconds as RFC 3339 UTC with milliseconds, the one spelling of an instant on the wire."""
-    base = datetime.fromtimestamp(ms // 1000, UTC)
-    return f"{base:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@functools.lru_cache(maxsize=256)
+def _second(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"

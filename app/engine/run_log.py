@@ -1,7 +1,7 @@
 """The run log: what a run said, kept for replay while it may still be asked for.
 
 Law of this room: envelope objects only, never encoded bytes (each kept ``orjson`` result pins about
-4 KB, ``docs/decisions/0003-log-keeps-objects.md``). Append-only; the oldest fall out first.
+4 KB, ``docs/decisions/0008-log-keeps-objects.md``). Append-only; the oldest fall out first.
 """
 
 from __future__ import annotations

@@ -95,6 +95,9 @@ class Backend(t.Protocol):
         :raises Busy: the server cannot be reached.
         """
 
+    def connect_inline(self) -> t.Any:
+        """A connection whose commits neither wait for a lock nor for a disk; None when there is no such thing."""
+
     def begin(self, raw: t.Any) -> None:
         """Start a write transaction, waiting at most about a second.
 

@@ -54,6 +54,9 @@ class PostgresBackend:
         except psycopg.OperationalError as error:
             raise Busy("the database server could not be reached") from error
 
+    def connect_inline(self) -> None:
+        """See :class:`app.store.db.Backend`. A server answers when it answers: the thread waits for it."""
+
     def begin(self, raw: psycopg.Connection[t.Any]) -> None:
         """See :class:`app.store.db.Backend`. The server may have closed the connection meanwhile."""
         try:

@@ -8,7 +8,7 @@ cannot overwrite what was recorded in its place.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
@@ -159,7 +159,8 @@ class Runs:
             link.insert(self._insert_block, block_rows)
             link.insert(self._insert_usage, usage_rows)
 
-        return self._writer.submit(job)
+        size = _size(end) + sum(map(_size, block_rows))
+        return self._writer.submit(job, size)
 
     def get(self, run_id: str) -> dict[str, t.Any] | None:
         """A run's columns, ``blocks`` (the block log) and ``usages`` (one entry per model call); None when
@@ -261,3 +262,8 @@ def _encode(fields: _Fields, item: Mapping[str, t.Any]) -> list[t.Any]:
 
 def _nothing(_link: Link) -> None:
     """The heartbeat itself is the housekeeper's; the job only wakes the writer."""
+
+
+def _size(row: Iterable[t.Any]) -> int:
+    """About how many bytes the values of a row take."""
+    return sum(len(value) if isinstance(value, str) else 8 for value in row)

@@ -73,6 +73,14 @@ class SqliteBackend:
         raw.execute("PRAGMA foreign_keys=ON")
         return raw
 
+    def connect_inline(self) -> sqlite3.Connection:
+        """See :class:`app.store.db.Backend`. Checkpoints, which do wait for the disk, are left to the thread."""
+        raw = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        raw.execute("PRAGMA synchronous=NORMAL")
+        raw.execute("PRAGMA foreign_keys=ON")
+        raw.execute("PRAGMA wal_autocheckpoint=0")
+        return raw
+
     def begin(self, raw: sqlite3.Connection) -> None:
         """See :class:`app.store.db.Backend`. The wait is inside SQLite, without the interpreter's lock."""
         try:

@@ -12,6 +12,7 @@ from app.store.catalog import Catalog
 from app.store.db import open_backend
 from app.store.keys import Keys
 from app.store.owners import Heartbeat
+from app.store.run_list import RunList
 from app.store.runs import Runs
 from app.store.workflows import Workflows
 from app.store.writer import Writer
@@ -24,6 +25,7 @@ class Store:
     :ivar keys: :class:`app.store.keys.Keys`.
     :ivar workflows: :class:`app.store.workflows.Workflows`.
     :ivar runs: :class:`app.store.runs.Runs`.
+    :ivar run_list: :class:`app.store.run_list.RunList`.
     :ivar owner_id: the owner of runs whose row names none.
     """
 
@@ -39,6 +41,7 @@ class Store:
         self.keys = Keys(self._backend, self._writer, self._catalog, clock)
         self.workflows = Workflows(self._backend, self._writer, self._catalog, clock)
         self.runs = Runs(self._backend, self._writer, heartbeat, clock, self.owner_id)
+        self.run_list = RunList(self._backend)
         self.generation = self._catalog.generation
 
     def open(self) -> None:

@@ -121,6 +121,18 @@ Index(
     sqlite_where=runs.c.ended_at.is_(None),
     postgresql_where=runs.c.ended_at.is_(None),
 )
+#: Lists of runs (:mod:`app.store.run_list`): ids are in the order of time.
+Index("ix_runs_key_id", runs.c.key_id, runs.c.id)
+Index("ix_runs_workflow_id", runs.c.workflow_id, runs.c.id)
+_NAMED = runs.c.conversation_id.is_not(None)
+Index(
+    "ix_runs_conversation_id",
+    runs.c.conversation_id,
+    runs.c.key_id,
+    runs.c.id,
+    sqlite_where=_NAMED,
+    postgresql_where=_NAMED,
+)
 
 #: The block log, written once, with the run's end. ``position`` is the order of the log, from 0.
 run_blocks = Table(

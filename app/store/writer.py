@@ -3,8 +3,9 @@
 Law of this room: the hub is never blocked by a write. Greenlets queue jobs; the thread takes all that
 is queued, runs it in one transaction and wakes who waits (group commit: a lone write that is waited
 for is committed at once, many at once share a commit; what nobody waits for lingers a moment to share
-one too, which halves the transactions of a busy process). A job sees only its
-:class:`~app.store.db.Link`; it touches no greenlet, logger or clock of the process.
+one too). A small write is first tried :mod:`inline <app.store.inline>`, which neither waits nor hands the
+interpreter to another thread. A job sees only its :class:`~app.store.db.Link`; it touches no greenlet,
+logger or clock of the process.
 
 A transaction that fails is repeated job by job, so that one bad row loses only itself. A database
 that another process has locked is waited for up to ``wait_s``; then every job of the batch fails.
@@ -26,6 +27,7 @@ from gevent.event import Event
 from app.errors import StudioError
 from app.store.db import Backend, Busy, Link
 from app.store.errors import StoreFailed
+from app.store.inline import MOST_BYTES, Inline
 
 _log = logging.getLogger("studio.store")
 _start_thread = monkey.get_original("_thread", "start_new_thread")
@@ -124,6 +126,8 @@ class Writer:
         self._wait_s = wait_s
         self._housekeeper = housekeeper
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._inline = Inline(backend)
+        self._given = self._taken = self._finished = 0
         self._later: list[_Item] = []
         self._timer: t.Any = None
         self._pid: int | None = None
@@ -131,15 +135,16 @@ class Writer:
         self._ended: Ticket | None = None
         self._hub: t.Any = None
 
-    def submit(self, job: Job) -> Ticket:
-        """Queue a job whose outcome somebody will wait for.
+    def submit(self, job: Job, size: int = MOST_BYTES + 1) -> Ticket:
+        """Commit a job whose outcome somebody will wait for, now or in the thread.
 
+        :param size: bytes of its values; unknown is taken for large.
         :raises StoreFailed: the store is closed.
         """
         ticket = Ticket()
         self._ready()
-        self._hand_over()
-        self._queue.put(_Item(job, ticket, ""))
+        self._later.append(_Item(job, ticket, ""))
+        self._hand_over(size)
         return ticket
 
     def post(self, job: Job, what: str) -> None:
@@ -152,13 +157,23 @@ class Writer:
         if len(self._later) == 1:  # kept on this side: waking the thread for each costs two switches of it
             self._timer.start(self._hand_over)
 
-    def _hand_over(self) -> None:
-        """Give the thread what lingered, before what is queued next."""
-        if self._later:
-            later, self._later = self._later, []
-            self._timer.stop()
-            for item in later:
-                self._queue.put(item)
+    def _hand_over(self, size: int = 0) -> None:
+        """Commit what lingered here and now, or give it to the thread."""
+        if not self._later:
+            return
+        later, self._later = self._later, []
+        self._timer.stop()
+        values = None
+        if (
+            size <= MOST_BYTES and self._given == self._finished
+        ):  # never ahead of what the thread has yet to do
+            values = self._inline.commit([item.job for item in later])
+        if values is not None:
+            self._settle(later, values, None)
+            return
+        self._given += len(later)
+        for item in later:
+            self._queue.put(item)
 
     def close(self, timeout: float | None = None) -> None:
         """Write what is queued and end the thread. Safe to call again."""
@@ -168,9 +183,11 @@ class Writer:
         if self._pid == os.getpid() and self._ended is not None:
             self._hand_over()
             if self._housekeeper is not None and self._housekeeper.due() is not None:
+                self._given += 1
                 self._queue.put(_Item(self._housekeeper.leave, None, "the end of this process"))
             self._queue.put(None)
             self._ended.wait(timeout)
+            self._inline.close()
             atexit.unregister(self.close)
 
     def _ready(self) -> None:
@@ -200,6 +217,7 @@ class Writer:
                 batch, going = self._take()
                 if batch:
                     raw = self._write(raw, batch)
+                    self._finished += self._taken
         except BaseException as failure:  # a defect of ours: fail what waits instead of leaving it waiting
             error = failure
             self._closed = True
@@ -224,6 +242,7 @@ class Writer:
             going = item is not None
         except Empty:
             pass
+        self._taken = len(batch)
         due = self._due()
         if self._housekeeper is not None and due is not None and due <= 0:
             batch.insert(0, _Item(self._housekeeper.work, None, "the heartbeat"))

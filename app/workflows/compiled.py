@@ -6,6 +6,7 @@ Law of this room: values only. Everything that can be known before a run is know
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ class WorkflowSettings:
     public: bool = field(default=False, metadata={"doc": "Anyone may run it, without an API key."})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class CompiledWorkflow:
     """A workflow ready to run.
 
@@ -94,6 +95,10 @@ class CompiledWorkflow:
 
     def infos(self) -> tuple[BlockInfo, ...]:
         """The blocks as ``RunStarted`` tells them, in document order."""
+        return self._infos
+
+    @functools.cached_property
+    def _infos(self) -> tuple[BlockInfo, ...]:
         return tuple(BlockInfo(b.id, b.type.type_name, b.name, b.structured) for b in self.blocks.values())
 
     def predecessors(self, block: str) -> tuple[str, ...]:
@@ -107,6 +112,10 @@ class CompiledWorkflow:
         With response blocks: the agents their templates read, or the direct predecessors of one without a body.
         Without: the agents that may come last.
         """
+        return self._answer_agents
+
+    @functools.cached_property
+    def _answer_agents(self) -> tuple[str, ...]:
         reached: set[str] = set()
         responses = [b for b in self.blocks.values() if b.type.type_name == RESPONSE]
         for block in responses:
