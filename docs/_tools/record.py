@@ -1,6 +1,6 @@
 """Records a command in a terminal as an SVG that plays once and then stands still.
 
-    .venv/bin/python docs/_tools/record.py docs/_static/tour.svg .venv/bin/studio run examples/tour.yaml ...
+    .venv/bin/python docs/_tools/record.py docs/_static/tour.svg .venv/bin/studio run tour ...
 
 Law of this room: what is drawn is what the command wrote, when it wrote it. The output has to be of the
 kind that only grows; a command that moves the cursor is refused.
@@ -23,7 +23,8 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-COLUMNS, CELL_W, LINE_H, MARGIN = 92, 8.43, 20, 18
+#: Few columns: a phone shows the picture 360 pixels wide, and it has to be read there.
+COLUMNS, CELL_W, LINE_H, MARGIN = 64, 8.43, 20, 18
 #: Styles of ``app/cli/render.py`` by their SGR code.
 CLASSES = {"2": "dim", "2;9": "gone", "31": "red", "32": "green"}
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
