@@ -111,6 +111,10 @@ class RunRegistry:
         """A live run of this process."""
         return self._runs.get(run_id)
 
+    def live(self) -> list[Run]:
+        """The live runs of this process, in order of their start."""
+        return list(self._runs.values())
+
     def _ended(self, run: Run) -> None:
         self._runs.pop(run.id, None)
         if run.request.key_id is not None:

@@ -16,7 +16,7 @@ if t.TYPE_CHECKING:
 
 def install(app: Flask, services: Services) -> None:
     """Put every route, check and handler on ``app``."""
-    from app.web import auth, errors, execute, http, meta, runs
+    from app.web import auth, errors, execute, http, meta, run_list, runs
 
     app.url_map.merge_slashes = False  # a doubled slash is a wrong path, not a redirect
     errors.install(app)
@@ -24,4 +24,5 @@ def install(app: Flask, services: Services) -> None:
     auth.install(app, services.store)
     execute.install(app, services)
     runs.install(app)
+    run_list.install(app)
     meta.install(app)

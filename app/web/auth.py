@@ -44,6 +44,7 @@ class Credential:
 #: Every route of the program.
 CREDENTIALS: tuple[Credential, ...] = (
     Credential("POST", "/api/workflows/<workflow_id>/execute", "public", "run"),
+    Credential("GET", "/api/runs", "key", "read", own="also"),
     Credential("GET", "/api/runs/<run_id>", "key", "read", own="also"),
     Credential("POST", "/api/runs/<run_id>/cancel", "key", "run", own="only"),
     Credential("GET", "/api/plugins", "key", "read"),

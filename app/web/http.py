@@ -1,4 +1,4 @@
-"""What every view shares: reading a JSON body, writing a JSON answer, the request's id and address.
+"""What every view shares: reading a JSON body or a query, writing a JSON answer, the request's id and address.
 
 Law of this room: a body is read once, bounded, before anything else is done with it; an answer is
 encoded by ``app.encoding`` only.
@@ -74,6 +74,19 @@ def read_object() -> dict[str, t.Any]:
         cure = 'send a JSON object, such as {"input": "Hello"}'
         raise ValidationFailed([Problem("", f"the body is a JSON {_kind(value)}; {cure}")])
     return value
+
+
+def read_query(*known: str) -> tuple[dict[str, str], list[Problem]]:
+    """The request's query parameters, and what is wrong with their names: unknown, or given twice."""
+    problems = []
+    wanted = {}
+    for name, values in request.args.to_dict(flat=False).items():
+        wanted[name] = values[0]
+        if name not in known:
+            problems.append(Problem(name[:100], f"unknown parameter; there are {', '.join(known)}"))
+        elif len(values) > 1:
+            problems.append(Problem(name, "give it once"))
+    return wanted, problems
 
 
 def _kind(value: t.Any) -> str:

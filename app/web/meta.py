@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response
 
 from app import __version__
 from app.errors import ApiError, Problem, ValidationFailed
 from app.streams.schemas import SURFACES
-from app.web.http import json_response, services
+from app.web.http import json_response, read_query, services
 from plugins import capabilities as table
 
 
@@ -29,17 +29,8 @@ def capabilities() -> Response:
     Members a family does not state are left out. Which families are configured here is not told: this
     route is open.
     """
-    wanted = request.args.to_dict(flat=False)
-    known = ("family", "model")
-    problems = [
-        Problem(
-            name,
-            f"unknown parameter; there are {' and '.join(known)}" if name not in known else "give it once",
-        )
-        for name, values in wanted.items()
-        if name not in known or len(values) > 1
-    ]
-    family = request.args.get("family")
+    wanted, problems = read_query("family", "model")
+    family = wanted.get("family")
     plugins = services().plugins
     if family is not None and family not in plugins.families:
         problems.append(
@@ -47,7 +38,7 @@ def capabilities() -> Response:
         )
     if problems:
         raise ValidationFailed(problems)
-    rows = table.rows(plugins, family, request.args.get("model"), environ=None)
+    rows = table.rows(plugins, family, wanted.get("model"), environ=None)
     return json_response({"items": [_stated(row) for row in rows]})
 
 

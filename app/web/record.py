@@ -15,10 +15,10 @@ from app.streams.rights import Rights, strip_output
 _RIGHTS = Rights(thinking=False, tools=True, payloads=True)
 
 
-def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
-    """The body of ``GET /api/runs/{id}``.
+def run_summary(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
+    """What an item of ``GET /api/runs`` says: nothing of what the run was asked or answered.
 
-    :param row: a row of ``store.runs.get`` (or ``Run.record``): snake_case, instants in epoch ms.
+    :param row: a row of ``store.run_list.page`` (or ``Run.record``): snake_case, instants in epoch ms.
     :param details: also show the vendor's own (masked) words on an error.
     """
     body: dict[str, t.Any] = {
@@ -37,7 +37,16 @@ def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
         "error": _error(row["error"], details),
         "usage": row["usage"],
     }
-    body = {name: value for name, value in body.items() if value is not None}
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
+    """The body of ``GET /api/runs/{id}``.
+
+    :param row: a row of ``store.runs.get`` (or ``Run.record``): snake_case, instants in epoch ms.
+    :param details: also show the vendor's own (masked) words on an error.
+    """
+    body = run_summary(row, details=details)
     body["input"] = row["input"]
     if row["status"] == "completed":
         body["output"] = strip_output(row["output"], _RIGHTS)

@@ -210,7 +210,7 @@ def test_checks_come_in_their_order(studio: Studio) -> None:
     assert_error(studio.execute("wf_nope", {"selectedOutputs": ["x"]}), 404, "not_found")
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/nope", "/api/runs", "/api//health", "/api/health/"])
+@pytest.mark.parametrize("path", ["/", "/api", "/api/nope", "/api/runs/", "/api//health", "/api/health/"])
 def test_an_address_that_does_not_exist(studio: Studio, path: str) -> None:
     assert_error(studio.client.get(path), 404, "not_found")
 

@@ -1,0 +1,94 @@
+"""``GET /api/runs``: runs, newest first, page by page.
+
+Law of this room: a key without scope ``read`` sees its own runs and cannot tell that there are others. A run
+that this process carries is asked itself, since its row may not be written yet.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from flask import Blueprint, Flask, Response
+
+from app.errors import Problem, ValidationFailed
+from app.events import RunStatus
+from app.store.run_list import RunFilter
+from app.web.auth import caller
+from app.web.http import json_response, read_query, services
+from app.web.record import run_summary
+
+if t.TYPE_CHECKING:
+    from app.engine.registry import Run
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 100
+STATUSES = ("running", *t.get_args(RunStatus))
+
+_FILTERS = {"status": "status", "workflowId": "workflow_id", "conversationId": "conversation_id"}
+_CURSOR = re.compile(r"run_[0-9A-Za-z_]{1,60}")
+
+
+def index() -> Response:
+    """``{items, nextCursor?}``; see :func:`app.web.record.run_summary` for an item."""
+    who = caller()
+    reads_all = who.may("read")
+    wanted, before, limit = _read(None if reads_all else who.key_id)
+    live = {
+        run.id: run for run in services().runs.live()
+    }  # first: a run that ends meanwhile is in one of both
+    rows, next_cursor = services().store.run_list.page(wanted, before, limit)
+    found: dict[str, t.Any] = {row["id"]: row for row in rows if row["id"] not in live}
+    found |= {
+        run.id: run
+        for run in live.values()
+        if _matches(run, wanted) and (next_cursor or "") <= run.id < (before or "z")
+    }
+    newest_first = sorted(found, reverse=True)
+    if len(newest_first) > limit:
+        del newest_first[limit:]
+        next_cursor = newest_first[-1]
+    items = [
+        run_summary(live[name].record() if name in live else found[name], details=reads_all)
+        for name in newest_first
+    ]
+    return json_response({"items": items, **({"nextCursor": next_cursor} if next_cursor else {})})
+
+
+def _read(key_id: str | None) -> tuple[RunFilter, str | None, int]:
+    """The query: which runs, after which one, how many.
+
+    :raises ValidationFailed: with everything that is wrong with it.
+    """
+    query, problems = read_query(*_FILTERS, "limit", "cursor")
+    problems += [Problem(name, "is empty; leave it out") for name in _FILTERS if query.get(name) == ""]
+    if query.get("status") not in (None, "", *STATUSES):
+        problems.append(Problem("status", f"there are {', '.join(STATUSES)}"))
+    sent = query.get("limit", str(DEFAULT_LIMIT))
+    limit = int(sent) if re.fullmatch(r"[0-9]{1,3}", sent) else 0
+    if not 1 <= limit <= MAX_LIMIT:
+        problems.append(Problem("limit", f"a number from 1 to {MAX_LIMIT}"))
+    before = query.get("cursor")
+    if before is not None and not _CURSOR.fullmatch(before):
+        problems.append(Problem("cursor", "is none of ours; send the nextCursor of the page before"))
+    if problems:
+        raise ValidationFailed(problems)
+    chosen = {column: query.get(name) for name, column in _FILTERS.items()}
+    return RunFilter(key_id, **chosen), before, limit
+
+
+def _matches(run: Run, wanted: RunFilter) -> bool:
+    request = run.request
+    return (
+        wanted.status in (None, "running")
+        and wanted.key_id in (None, request.key_id)
+        and wanted.workflow_id in (None, request.workflow_id)
+        and wanted.conversation_id in (None, request.conversation_id)
+    )
+
+
+def install(app: Flask) -> None:
+    """Put the route on ``app``."""
+    blueprint = Blueprint("run_list", __name__)
+    blueprint.add_url_rule("/api/runs", view_func=index)
+    app.register_blueprint(blueprint)
