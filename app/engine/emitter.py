@@ -13,7 +13,7 @@ import typing as t
 from app.clock import Clock
 from app.engine.run_log import RunLog
 from app.events import Envelope, RunEvent, Terminal, ThinkingDelta
-from app.state import RunState
+from app.state import InvariantBroken, RunState
 
 log = logging.getLogger("studio.emitter")
 
@@ -60,7 +60,10 @@ class Emitter:
             self._subscribers = [s for s in self._subscribers if s is not subscriber]
 
     def emit(self, event: RunEvent) -> None:
-        """Give the event its place and hand it to state, log and subscribers."""
+        """Give the event its place and hand it to state, log and subscribers.
+
+        :raises InvariantBroken: it may not come here; then nothing was changed.
+        """
         if self.ended:
             self.late += 1
             return
@@ -69,11 +72,24 @@ class Emitter:
             if capped is None:
                 return
             event = capped
-        if isinstance(event, Terminal):
-            self.ended = True
-        self._seq = seq = self._seq + 1
-        envelope = Envelope(seq, self._now(), event)
+        envelope = Envelope(self._seq + 1, self._now(), event)
         self._state.apply(envelope)
+        self._show(envelope)
+
+    def end(self, terminal: Terminal) -> None:
+        """Emit the terminal. One that the fold refuses (a fault of ours) is shown all the same: no reader may
+        wait for an end that never comes.
+        """
+        try:
+            self.emit(terminal)
+        except InvariantBroken:
+            log.exception("the run was not in order at its end")
+            self._show(Envelope(self._seq + 1, self._now(), terminal))
+
+    def _show(self, envelope: Envelope) -> None:
+        self._seq = envelope.seq
+        if isinstance(envelope.event, Terminal):
+            self.ended = True
         self._log.append(envelope)
         for subscriber in self._subscribers:
             try:

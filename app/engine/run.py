@@ -195,10 +195,7 @@ class Run:
         self.ending = terminal
         self.readers.close()
         try:
-            if self.scope.greenlets:
-                self.scope.cancel("ended")
-                self.scope.join()
-            settle.run(self.emitter, self.state, terminal, self.services.clock.now_ms)
+            self._settle(terminal)
             terminal = self.ending = settle.with_usage(terminal, self.usage())
             self._store(terminal)
         except Exception:
@@ -206,9 +203,19 @@ class Run:
         finally:
             self._show(terminal)
 
+    def _settle(self, terminal: ev.Terminal) -> None:
+        """End what the run left going, then what it left open in the stream."""
+        try:
+            if self.scope.greenlets:
+                self.scope.cancel("ended")
+                self.scope.join()
+            settle.run(self.emitter, self.state, terminal, self.services.clock.now_ms)
+        except Exception:
+            log.exception("run %s: what it left open could not be settled", self.id)
+
     def _show(self, terminal: ev.Terminal) -> None:
         try:
-            self.emitter.emit(terminal)
+            self.emitter.end(terminal)
             self.emitter.flush()
         except Exception:
             log.exception("run %s: its terminal event failed", self.id)

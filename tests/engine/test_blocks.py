@@ -144,6 +144,24 @@ def test_what_a_skipped_block_frees_does_not_wait_for_another_branch(made: Servi
     assert isinstance(recorder.envelopes[-1].event, ev.RunTimedOut)
 
 
+def test_an_end_that_cannot_be_settled_is_still_recorded_and_shown(
+    made: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: t.Any) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("app.engine.settle.run", broken)
+    run, recorder = start(made, agent("scripted/error-mid"), timeout_s=5)
+    run.done.wait(10)
+    assert [type(e.event) for e in recorder.envelopes if isinstance(e.event, ev.Terminal)] == [ev.RunFailed]
+    run, recorder = start(made, agent("scripted/silent"), timeout_s=0.05)
+    run.done.wait(10)
+    assert isinstance(recorder.envelopes[-1].event, ev.RunTimedOut)  # while its block is still open
+    row = made.store.runs.get(run.id)
+    assert row is not None
+    assert row["status"] == "timed_out"
+
+
 def test_usage_is_stored_per_model_call(made: Services) -> None:
     run, _ = start(made, agent("scripted/two-tools", tools=["clock"]))
     run.done.wait(10)

@@ -86,7 +86,7 @@ def test_emit_contains_no_switch_point() -> None:
 
 
 def test_a_forbidden_event_changes_nothing() -> None:
-    emitter, state, _ = make()
+    emitter, state, seen = make()
     with pytest.raises(InvariantBroken):
         emitter.emit(ev.ToolFinished("a", 0, "t1", "clock", "success", {}, None, 1, 1))
     with pytest.raises(InvariantBroken):
@@ -94,6 +94,16 @@ def test_a_forbidden_event_changes_nothing() -> None:
     with pytest.raises(InvariantBroken):
         emitter.emit(completed())
     assert set(state.blocks) == {"a"}
+    emitter.emit(ev.TextDelta("a", 0, "x", True))
+    assert [e.seq for e in seen.envelopes] == [1, 2, 3]
+
+
+def test_an_end_that_may_not_come_here_comes_all_the_same() -> None:
+    emitter, _, seen = make()
+    emitter.end(completed())
+    emitter.end(completed())
+    assert [type(e.event) for e in seen.envelopes[2:]] == [ev.RunCompleted]
+    assert [e.seq for e in seen.envelopes] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("piece", ["x" * 1000, "é" * 1000, "🌍" * 500])
