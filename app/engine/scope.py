@@ -112,7 +112,7 @@ class _Idle:
             self.timer.close()
             self.timer = self.loop.timer(left)
             self.timer.start(self._fired)
-        else:
+        elif self.scope.cause is None:  # the first cause wins: a cancelled call is not idle
             self.scope.interrupt_with(self._error)
 
     def _error(self) -> BaseException:
@@ -151,7 +151,7 @@ class RunScope:
         self._wait = _Wait(self)
         self._closed = False
         if parent is not None:
-            if parent.interrupt is not None and parent.cause is not None:
+            if parent.cause is not None:
                 raise Cancelled(parent.cause)
             parent._children.add(self)
 
@@ -366,7 +366,3 @@ def spawn_service(fn: Callable[..., t.Any], *args: t.Any) -> Task:
 def stop_service(greenlet: Task) -> None:
     """End a background greenlet made by :func:`spawn_service`."""
     greenlet.kill(block=False)
-
-
-class Timeout(gevent.Timeout):
-    """A bound on a wait outside runs (drain, health checks)."""

@@ -134,6 +134,15 @@ def test_the_idle_limit_ends_a_silent_wait_only() -> None:
         pass
 
 
+def test_what_was_cancelled_is_not_called_idle_afterwards() -> None:
+    scope = RunScope()
+    with scope.idle_limit(0.02):
+        scope.cancel("stop_requested")
+        gevent.sleep(0.1)  # no wait, so the idle limit passes before the cancellation is seen
+        with pytest.raises(Cancelled), scope.wait():
+            pass
+
+
 def test_progress_restarts_the_idle_limit() -> None:
     scope = RunScope()
     with scope.idle_limit(0.2):
