@@ -262,13 +262,22 @@ def test_a_cancel_ends_it_at_once(stage: Stage, name: str) -> None:
 
 
 def test_a_script_without_delays_lets_others_run(stage: Stage) -> None:
-    stage.write("s", {"turns": [{"steps": [{"text": "a", "times": 100}]}]})
-    turns: list[int] = []
-    gevent.get_hub().loop.run_callback(turns.append, 1)
-    stream = stage.batches("s")
-    for _ in range(20):
-        next(stream)
-    assert turns
+    """Another greenlet gets its turn at least every sixteen batches, from the first to the last."""
+    stage.write("s", {"turns": [{"steps": [{"text": "a", "times": 200}]}]})
+    said: list[None] = []
+    turns = [0]
+
+    def other() -> None:
+        while len(said) < 200:
+            turns.append(len(said))
+            gevent.sleep(0)
+
+    greenlet = gevent.Greenlet(other)
+    greenlet.start()
+    for _ in stage.batches("s"):
+        said.append(None)
+    greenlet.join(5)
+    assert max(after - before for before, after in itertools.pairwise([*turns, 200])) <= 16
 
 
 def test_the_gate_is_asked_before_each_piece(stage: Stage) -> None:
