@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app import events
+from app.engine import settle
 from tests.support.servers import Studio, studio
 from tests.support.shared import ROOT
 
@@ -97,6 +99,22 @@ def test_generated_pages_are_fresh() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (events.RunCancelled("stop_requested", {}), "cancelled"),
+        (events.RunCancelled("client_disconnected", {}), "cancelled"),
+        (events.RunCancelled("server_shutdown", {}), "cancelled"),
+        (events.RunTimedOut({}), "timed_out"),
+    ],
+)
+def test_the_fixed_texts_are_on_the_page(end: events.Terminal, code: str) -> None:
+    cause = settle.cause_of(end)
+    rows = (ROOT / "docs" / "consuming-the-stream.md").read_text().splitlines()
+    (row,) = [row for row in rows if f"`{cause}`" in row]
+    assert row.startswith(f"| `{settle.reason(end)[1]}` | `{code}` |")
 
 
 def test_links_between_pages_lead_somewhere() -> None:
