@@ -26,6 +26,7 @@ from providers.spec import (
     TextDelta,
     ThinkingDelta,
     Usage,
+    UsageStated,
     Waits,
 )
 from providers.surrogates import whole_text
@@ -94,6 +95,8 @@ class AnthropicDecoder(EventStreamDecoder):
             model = message.get("model")
             self._model = model if isinstance(model, str) and model else self._model
             self._note_usage(message.get("usage"))
+            if (stated := self._usage()) is not None:
+                out.append(UsageStated(stated))
 
     def _block_start(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         given = value.get("content_block")

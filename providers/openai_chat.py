@@ -25,6 +25,7 @@ from providers.spec import (
     TextDelta,
     ThinkingDelta,
     Usage,
+    UsageStated,
     Waits,
 )
 
@@ -94,12 +95,12 @@ class OpenAIChatDecoder(EventStreamDecoder):
     def _chunk(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         error = value.get("error")
         if error:
-            self._note_usage(value)
+            self._note_usage(value, out)
             raise errors.in_band_error(error)
         model = value.get("model")
         if model and type(model) is str:
             self._model = model
-        self._note_usage(value)
+        self._note_usage(value, out)
         choices = value.get("choices")
         if not isinstance(choices, list):
             if errors.has_error(value):
@@ -251,13 +252,15 @@ class OpenAIChatDecoder(EventStreamDecoder):
             if call.get(key):
                 opened.extras[key] = call[key]
 
-    def _note_usage(self, value: dict[str, t.Any]) -> None:
+    def _note_usage(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         usage = value.get("usage")
         if not usage:
             groq = value.get("x_groq")
             usage = groq.get("usage") if type(groq) is dict else None
-        if usage and type(usage) is dict:
+        if usage and type(usage) is dict and usage != self._stated:
             self._stated = usage
+            if self._label is None and (stated := self._usage()) is not None:
+                out.append(UsageStated(stated))
             self.moved = True
 
     def _usage(self) -> Usage | None:

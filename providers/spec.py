@@ -87,6 +87,12 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     reasoning: int | None = None
 
 
+class UsageStated(ModelEvent, frozen=True, gc=False):
+    """Usage the vendor stated before the end; what counts if the end never comes. The last one replaces the others."""
+
+    usage: Usage
+
+
 class ModelFinished(ModelEvent, frozen=True, gc=False):
     """The last event of a model call; exactly once, after every ``ToolCallReady``.
 

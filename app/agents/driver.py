@@ -74,7 +74,7 @@ class _Driver:
         except turn.TurnFailed as failed:
             error = failed.error
             raise BlockError(error.code, error.message, detail=error.detail) from failed
-        report_usage(context, self.resolved, result)
+        report_usage(context, self.resolved, result.usage)
         journal.write(action.turn, loop.TURN, loop.TURN, "done", result)
         self._end_turn(action.turn, result)
 

@@ -32,11 +32,11 @@ def token_counts(usage: Usage) -> dict[str, int]:
     return {name: counts[name] for _, name in _COUNTS if name in counts}
 
 
-def report_usage(context: BlockContext, resolved: ResolvedModel, result: loop.TurnResult) -> None:
+def report_usage(context: BlockContext, resolved: ResolvedModel, usage: Usage | None) -> None:
     """Put one model call's usage into the stream, when the vendor stated any."""
-    if result.usage is None:
+    if usage is None:
         return
-    counts = token_counts(result.usage)
+    counts = token_counts(usage)
     if not counts:
         return
     price = _price(resolved, counts)

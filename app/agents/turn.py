@@ -15,6 +15,7 @@ import gevent
 
 from app import events as ev
 from app.agents.loop import TurnResult
+from app.agents.output import report_usage
 from plugins.spec import BlockContext, ResolvedModel
 from providers import spec
 
@@ -76,7 +77,7 @@ def _backoff(attempt: int, retry_after: float | None) -> float:
 class _Shown:
     """What of a turn reached the stream, and what is kept for its result."""
 
-    __slots__ = ("announced", "calls", "finished", "first_at", "shown", "text")
+    __slots__ = ("announced", "calls", "finished", "first_at", "shown", "text", "usage")
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -85,6 +86,7 @@ class _Shown:
         self.finished: spec.ModelFinished | None = None
         self.first_at: int | None = None
         self.shown = False
+        self.usage: spec.Usage | None = None
 
 
 def _attempt(
@@ -102,6 +104,9 @@ def _attempt(
             _relay(context, stream, turn, not can_call, _shows(resolved), seen)
     except spec.ProviderError as error:
         raise TurnFailed(error, seen.shown) from error
+    finally:
+        if seen.finished is None:  # failed or stopped: what was stated by then was used all the same
+            report_usage(context, resolved, seen.usage)
     finished = seen.finished
     if finished is None:
         early = spec.ProviderError("provider_bad_stream", "The model's answer ended early; try again.")
@@ -139,7 +144,7 @@ def _relay(
     text_delta, thinking_delta = spec.TextDelta, spec.ThinkingDelta
     make_text, keep = ev.TextDelta, seen.text.append
     for batch in stream:
-        if seen.first_at is None:
+        if not seen.shown and type(batch[-1]) is not spec.UsageStated:
             seen.first_at = context.now_ms()
             seen.shown = True
         for event in batch:
@@ -163,7 +168,9 @@ def _other(context: BlockContext, event: spec.ModelEvent, turn: int, seen: _Show
     if isinstance(event, (spec.ToolCallStarted, spec.ToolCallReady)) and event.id not in seen.announced:
         seen.announced.add(event.id)
         context.emit(ev.ToolStarted(context.block, turn, event.id, event.name, context.now_ms()))
-    if isinstance(event, spec.ToolCallReady):
+    if isinstance(event, spec.UsageStated):
+        seen.usage = event.usage
+    elif isinstance(event, spec.ToolCallReady):
         seen.calls[event.id] = event
     elif isinstance(event, spec.ModelFinished):
         seen.finished = event

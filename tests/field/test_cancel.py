@@ -14,7 +14,7 @@ import pytest
 from app import events as ev
 from app.events import STOPPED_TEXT
 from tests.field.rig import ALL, Engine, Server, begin, held, posted, until
-from tests.field.wires import Speaker
+from tests.field.wires import Speaker, sse
 from tests.support.engine import agent
 from tests.support.servers import NEGOTIATE
 from tests.support.vendor import Vendor
@@ -40,6 +40,20 @@ def test_cancel_01_stop_during_the_answer(served: Server, vendor: Vendor, speake
     assert "output" not in record
     tokens = record["usage"]["tokens"]
     assert (tokens["input"], tokens["output"]) == (11, 7)
+
+
+def test_cancel_01_usage_stated_before_the_stop_is_recorded(served: Server, vendor: Vendor) -> None:
+    """What the stopped call had said of its usage by then counts, as the last word on it."""
+    watched = served.watch(served.agent("openai-compatible/field"))
+    call = vendor.next_call()
+    for said in (1, 5):
+        usage = {"prompt_tokens": 10, "completion_tokens": said}
+        call.send_bytes(sse({"choices": [{"index": 0, "delta": {"content": "word "}}], "usage": usage}))
+        watched.until(lambda v: v.get("chunk") == "word ")
+    served.stop(watched.run_id)
+    watched.end()
+    tokens = served.record(watched.run_id)["usage"]["tokens"]
+    assert (tokens["input"], tokens["output"]) == (10, 5)
 
 
 @pytest.mark.parametrize("how", ["reset", "leave"])
