@@ -6,6 +6,7 @@ it first; :func:`create_app` imports what it needs, inside.
 
 from __future__ import annotations
 
+import sys
 import typing as t
 from pathlib import Path
 
@@ -18,8 +19,17 @@ if t.TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: The folder that holds ``wsgi.py``, ``gunicorn.conf.py`` and ``examples/`` in a checkout.
+#: The folder that holds ``wsgi.py``; in a checkout ``gunicorn.conf.py`` and ``examples/`` too.
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def shipped(name: str) -> Path:
+    """A file that comes with the program and is no module of it.
+
+    :param name: relative to the checkout; a wheel puts it under ``share/studio`` of its environment.
+    """
+    here = ROOT / name
+    return here if here.exists() else Path(sys.prefix) / "share" / "studio" / name
 
 
 def check_rooms() -> None:

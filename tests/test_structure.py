@@ -192,6 +192,33 @@ def test_examples_compile(path: Path) -> None:
     assert compiled.answer_agents()
 
 
+def test_a_wheel_takes_along_what_is_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file inside the packages, the types' marker, and what a first start reads."""
+    import app
+    from app.cli.serve import EXAMPLES
+
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    patterns = {name: config["options.package_data"][name].split() for name in PACKAGES}
+    for package in PACKAGES:
+        taken = {path for pattern in patterns[package] for path in (ROOT / package).glob(pattern)}
+        there = {path for path in (ROOT / package).rglob("*") if path.is_file()}
+        left = [path for path in there - taken if path.suffix != ".py" and "__pycache__" not in path.parts]
+        assert not left, f"not in [options.package_data] of setup.cfg: {[rel(path) for path in left]}"
+        assert ROOT / package / "py.typed" in taken
+    installed = {
+        f"{folder}/{path.name}"
+        for folder, globs in config["options.data_files"].items()
+        for pattern in globs.split()
+        for path in ROOT.glob(pattern)
+    }
+    monkeypatch.setattr(app, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "prefix", "")
+    for name in ("gunicorn.conf.py", *(f"examples/{example}.yaml" for example in EXAMPLES)):
+        assert (ROOT / name).is_file()
+        assert app.shipped(name).as_posix() in installed
+
+
 def test_configuration_files_parse() -> None:
     for name in (".pre-commit-config.yaml",):
         assert yaml.safe_load((ROOT / name).read_text())

@@ -14,7 +14,7 @@ import typing as t
 
 import click
 
-from app import ROOT, check_rooms, config
+from app import check_rooms, config, shipped
 from app.cli.context import load_plugins, settings
 from app.errors import StudioError
 from app.web.negotiation import HEADER_LINE
@@ -38,7 +38,7 @@ def serve() -> None:
     _greet(chosen, port, key)
     sys.stdout.flush()
     os.environ["PORT"] = str(port)
-    arguments = ["-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"), "wsgi:application"]
+    arguments = ["-m", "gunicorn", "--config", str(shipped("gunicorn.conf.py")), "wsgi:application"]
     os.execv(sys.executable, [sys.executable, *arguments])
 
 
@@ -106,7 +106,7 @@ def _import_examples(store: Store) -> None:
         return
     plugins = load_plugins()
     for name in missing:
-        document = read_document(str(ROOT / "examples" / f"{name}.yaml"))
+        document = read_document(str(shipped(f"examples/{name}.yaml")))
         store.workflows.save(document, compiled(document, plugins).name, name)
         store.workflows.deploy(name)
 
