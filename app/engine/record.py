@@ -19,7 +19,7 @@ if t.TYPE_CHECKING:
 def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
     """The columns of the ``runs`` row. ``terminal`` None: the run goes on."""
     request, state = run.request, run.state
-    usage = run.usage() if terminal is None else terminal.usage  # type: ignore[attr-defined]  # every terminal has it
+    usage = run.usage() if terminal is None else settle.usage_of(terminal)
     row: dict[str, t.Any] = {
         "id": run.id,
         "workflow_id": request.workflow_id,

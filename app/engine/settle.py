@@ -77,6 +77,11 @@ def cause_of(terminal: ev.Terminal) -> str | None:
     return None
 
 
+def usage_of(terminal: ev.Terminal) -> Mapping[str, t.Any]:
+    """The usage object of an end; every kind of end has one."""
+    return t.cast("Mapping[str, t.Any]", terminal.usage)  # type: ignore[attr-defined]  # each declares it last
+
+
 def with_usage(terminal: ev.Terminal, usage: Mapping[str, t.Any]) -> ev.Terminal:
     """The terminal with the final usage object."""
     return msgspec.structs.replace(terminal, usage=usage)

@@ -135,5 +135,11 @@ def final_data(
     if not event.success:
         members.append((b"error", encoding.dumps(event.error or "The run failed.")))
     members.append((b"usage", encoding.dumps(event.usage)))
-    # Joined by hand: the output may be megabytes and is encoded once, for its size and for the wire.
+    return joined(members)
+
+
+def joined(members: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """A JSON object of members that are encoded already: an output may be megabytes and is encoded once, for its
+    size and for the wire.
+    """
     return b"{%b}" % b",".join(b'"%b":%b' % member for member in members)

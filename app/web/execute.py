@@ -17,7 +17,7 @@ from app.schemas.requests import ExecuteBody, load_execute
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
 from app.web import streaming
-from app.web.answer import Waiter
+from app.web.answer import answer_body
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_configured
 from app.web.errors import unauthorized
@@ -118,11 +118,13 @@ class Executor:
         rights: Rights,
         address: str,
     ) -> Response:
-        waiter = Waiter(run_request.run_id, selections, rights)
-        run = self._services.runs.start(run_request, (waiter,), address=address)
-        with watch_request(request.environ, lambda: run.reader_gone(waiter)):
+        reader = object()
+        run = self._services.runs.start(run_request, readers=(reader,), address=address)
+        with watch_request(request.environ, lambda: run.reader_gone(reader)):
             run.done.wait()
-        response = Response(waiter.body(), content_type="application/json")
+        assert run.ending is not None
+        body = answer_body(run.id, run.ending, selections, rights)
+        response = Response(body, content_type="application/json")
         response.headers["X-Run-Id"] = run.id
         return response
 

@@ -147,6 +147,7 @@ def test_a_caller_who_leaves_cancels_the_run(served: Studio, stream: bool) -> No
         assert record(served, run)["status"] == "running"
     ended = wait_until(lambda: (row := record(served, run))["status"] != "running" and row, "the run ended")
     assert (ended["status"], ended["cause"]) == ("cancelled", "client_disconnected")
+    assert "Traceback" not in served.log.read_text()
 
 
 def test_a_caller_who_leaves_where_the_workflow_says_so_changes_nothing(served: Studio) -> None:
