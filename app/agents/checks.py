@@ -12,9 +12,6 @@ from collections.abc import Callable
 from plugins.registry import RegistryError
 from plugins.spec import Capabilities
 
-#: The levels of contract section 2, lowest first. ``none`` and ``auto`` fit every model.
-LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto")
-
 
 class AgentLike(t.Protocol):
     """What the checks read of an agent's config."""

@@ -7,7 +7,6 @@ the fields' metadata, and code reads ``config.model``, never ``config["model"]``
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -63,7 +62,3 @@ class AgentConfig:
     retries: int = _doc(
         "How often a failed model call is repeated while nothing of it was shown.", 0, advanced=True
     )
-
-
-#: What a tool entry of ``tools`` may be once validated.
-ToolEntry = str | Mapping[str, t.Any]

@@ -51,7 +51,7 @@ class _Driver:
             rows = journal.rows()
             action = loop.next_action(rows, self.max_batches, self.config.cut_call_retries)
             if isinstance(action, loop.Done):
-                return self._done(rows, action.turn)
+                return self._done(rows)
             if isinstance(action, loop.AskModel):
                 self._ask(rows, action)
             elif isinstance(action, loop.Truncated):
@@ -166,8 +166,8 @@ class _Driver:
 
     # -- the answer --------------------------------------------------------------------------
 
-    def _done(self, rows: t.Sequence[t.Any], last: int) -> Mapping[str, t.Any]:
-        output = agent_output(self.context, self.resolved, rows, last, self.started)
+    def _done(self, rows: t.Sequence[t.Any]) -> Mapping[str, t.Any]:
+        output = agent_output(self.context, self.resolved, rows, self.started)
         if self.config.response_format is not None:
             fields = structured.parse(str(output["content"]), self.config.response_format)
             output = {**{k: v for k, v in fields.items() if k not in output}, **output}

@@ -58,7 +58,7 @@ def _price(resolved: ResolvedModel, counts: t.Mapping[str, int]) -> tuple[float,
 
 
 def agent_output(
-    context: BlockContext, resolved: ResolvedModel, rows: t.Sequence[t.Any], last: int, started: int
+    context: BlockContext, resolved: ResolvedModel, rows: t.Sequence[t.Any], started: int
 ) -> dict[str, t.Any]:
     """``content, model, finishReason, tokens, toolCalls, providerTiming, cost`` of a finished agent."""
     turns = sorted((r for r in rows if r.kind == loop.TURN and r.state == "done"), key=lambda r: r.turn)

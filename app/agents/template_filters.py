@@ -236,10 +236,7 @@ _WHOLE: dict[str, Callable[..., t.Any]] = {
 _LAZY = words("abs d default first float items last map reject rejectattr reverse select selectattr")
 #: Filters that look at little or go through a list lazily.
 _LIGHT: dict[str, Callable[..., t.Any]] = {
-    **{
-        name: builtin.FILTERS[name]
-        for name in "abs d default first float items last map reject rejectattr reverse select selectattr".split()  # noqa: SIM905  # a line of words, not one word a line
-    },
+    **{name: builtin.FILTERS[name] for name in _LAZY},
     "count": _length,
     "length": _length,
     "int": _int,

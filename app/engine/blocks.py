@@ -18,7 +18,7 @@ from app.engine.context import RunningBlock
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError, RunError
-from app.workflows.compiled import CompiledBlock
+from app.workflows.compiled import AGENT, CompiledBlock
 
 if t.TYPE_CHECKING:
     from app.engine.run import Run
@@ -119,9 +119,9 @@ class BlockRunner:
 
     def _executed(self, block: CompiledBlock, output: Mapping[str, t.Any], started: int) -> None:
         run = self._run
-        if block.type.type_name == "agent":
+        if block.type.type_name == AGENT:
             run.emitter.emit(ev.AnswerSettled(block.id, str(output["content"])))
-        self._finish(block, ev.BlockFinished(block.id, "executed", output, None, None, self._since(started)))
+        self._finish(ev.BlockFinished(block.id, "executed", output, None, None, self._since(started)))
         run.rows[block.id] = BlockRow("executed")
 
     def _failed(self, block: CompiledBlock, error: BlockError, started: int) -> None:
@@ -129,7 +129,6 @@ class BlockRunner:
         state = run.state.blocks[block.id]
         settle.block(run.emitter, state, "error", run.services.clock.now_ms)
         self._finish(
-            block,
             ev.BlockFinished(
                 block.id,
                 "failed",
@@ -142,11 +141,11 @@ class BlockRunner:
         leads_on = any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ()))
         if not leads_on and block.on_error != "continue":
             raise error
-        if state.partial and state.type == "agent":
+        if state.partial and state.type == AGENT:
             run.emitter.emit(ev.StreamFailed(block.id, error.message))
         run.rows[block.id] = BlockRow("failed", "error" if leads_on else "")
 
-    def _finish(self, block: CompiledBlock, event: ev.BlockFinished) -> None:
+    def _finish(self, event: ev.BlockFinished) -> None:
         self._run.emitter.emit(event)
         self._run.emitter.flush()
 

@@ -14,7 +14,7 @@ import msgspec
 from app import events as ev
 from app.engine.emitter import Emitter
 from app.state import BlockState, RunState
-from app.workflows.compiled import CompiledWorkflow
+from app.workflows.compiled import RESPONSE, CompiledWorkflow
 
 
 def block(emitter: Emitter, state: BlockState, tool_status: ev.ToolStatus, now: Callable[[], int]) -> None:
@@ -92,7 +92,7 @@ def run_output(
 ) -> t.Any:
     """The ``response`` block's body, else the output of the last blocks reached (several: keyed by id)."""
     for name, compiled in workflow.blocks.items():
-        if compiled.type.type_name == "response" and name in outputs:
+        if compiled.type.type_name == RESPONSE and name in outputs:
             return outputs[name].get("body")
     if len(last) == 1:
         return outputs.get(last[0])

@@ -18,7 +18,6 @@ from app.schemas.paths import did_you_mean, join, shown
 from app.workflows.template_syntax import check, inspect, is_template, strings_in
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 #: Any arguments: what an entry without ``parameters`` declares.
 OPEN_OBJECT: Mapping[str, t.Any] = {"type": "object", "properties": {}}
 NOT_SUPPORTED = "not supported yet"
