@@ -5,11 +5,12 @@ Law of this room: stored text is final-turn text; what never became final stands
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 from app import events as ev
 from app.engine import settle
-from app.redaction.secrets import mask
+from app.redaction.secrets import known_secrets, mask
 from app.state import RunState
 
 if t.TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:
     if isinstance(terminal, ev.RunFailed) and terminal.block is not None:
         error["blockId"] = terminal.block
     if run.detail:
-        error["detail"] = mask(run.detail)
+        error["detail"] = mask(run.detail, known_secrets(os.environ))
     return error
 
 

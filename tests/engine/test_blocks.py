@@ -162,6 +162,21 @@ def test_an_end_that_cannot_be_settled_is_still_recorded_and_shown(
     assert row["status"] == "timed_out"
 
 
+def test_a_key_of_no_known_shape_is_masked_in_the_stored_detail(
+    made: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUDIO_TEST_API_KEY", "plain-words-as-a-key")
+    said = "The key plain-words-as-a-key is not valid."
+    (tmp_path / "refused.yaml").write_text(
+        f'turns: [{{steps: [{{error: {{code: provider_auth, message: "{said}"}}}}]}}]'
+    )
+    run, _ = start(made, agent("scripted/refused"))
+    run.done.wait(10)
+    row = made.store.runs.get(run.id)
+    assert row is not None
+    assert row["error"]["detail"] == "The key *** is not valid."
+
+
 def test_usage_is_stored_per_model_call(made: Services) -> None:
     run, _ = start(made, agent("scripted/two-tools", tools=["clock"]))
     run.done.wait(10)
