@@ -33,18 +33,27 @@ class CallState(msgspec.Struct):
     ended_at: int | None = None
 
     def entry(self) -> dict[str, t.Any]:
-        """The call as ``toolCalls.list`` shows it to those allowed (contract section 2)."""
+        """See :func:`call_entry`."""
         ended = self.ended_at if self.ended_at is not None else self.started_at
-        return {
-            "id": self.id,
-            "name": self.name,
-            "arguments": self.arguments,
-            "result": self.result,
-            "status": self.status,
-            "startTime": rfc3339(self.started_at),
-            "endTime": rfc3339(ended),
-            "duration": ended - self.started_at,
-        }
+        return call_entry(
+            self.id, self.name, self.arguments, self.result, self.status, self.started_at, ended
+        )
+
+
+def call_entry(
+    id: str, name: str, arguments: t.Any, result: t.Any, status: str | None, started_at: int, ended_at: int
+) -> dict[str, t.Any]:
+    """A call as ``toolCalls.list`` shows it to those allowed (contract section 2)."""
+    return {
+        "id": id,
+        "name": name,
+        "arguments": arguments,
+        "result": result,
+        "status": status,
+        "startTime": rfc3339(started_at),
+        "endTime": rfc3339(ended_at),
+        "duration": ended_at - started_at,
+    }
 
 
 class BlockState(msgspec.Struct):

@@ -11,6 +11,7 @@ import typing as t
 from app import events as ev
 from app.agents import loop
 from app.clock import rfc3339
+from app.state import call_entry
 from plugins.spec import BlockContext, ResolvedModel
 from providers.spec import Usage
 
@@ -89,16 +90,15 @@ def agent_output(
 
 
 def _entry(call: t.Any, result: loop.CallResult) -> dict[str, t.Any]:
-    return {
-        "id": call.id,
-        "name": call.name,
-        "arguments": call.arguments if call.arguments is not None else call.raw,
-        "result": result.result,
-        "status": "error" if result.is_error else "success",
-        "startTime": rfc3339(result.started_at),
-        "endTime": rfc3339(result.ended_at),
-        "duration": result.ended_at - result.started_at,
-    }
+    return call_entry(
+        call.id,
+        call.name,
+        call.arguments if call.arguments is not None else call.raw,
+        result.result,
+        "error" if result.is_error else "success",
+        result.started_at,
+        result.ended_at,
+    )
 
 
 def _segment(kind: str, name: str, start: int, end: int) -> dict[str, t.Any]:

@@ -90,8 +90,12 @@ class RunRegistry:
         readers: Sequence[object] = (),
         address: str | None = None,
     ) -> Run:
-        """Start a run with its first readers attached, so that they miss nothing."""
+        """Start a run with its first readers attached, so that they miss nothing.
+
+        :raises StoreFailed: the store is closed; then nothing was started or counted.
+        """
         run = Run(self._services, request, self._ended)
+        self._services.store.runs.started(run.record_started())
         for subscriber in subscribers:
             run.attach(subscriber)
         for reader in readers:
@@ -103,7 +107,6 @@ class RunRegistry:
         if address is not None:
             self._by_address[address] += 1
             self._addresses[run.id] = address
-        self._services.store.runs.started(run.record_started())
         start_run(run.main)
         return run
 
