@@ -7,12 +7,15 @@ and writes its own page; this stands between it and the socket and puts our body
 from __future__ import annotations
 
 import re
+import socket
 import typing as t
+from contextlib import suppress
+from http.client import responses
 
 from app import encoding
 from app.clock import SystemClock
 
-_STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) ([^\r\n]*)\r\n")
+_STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 _MESSAGES = {
     414: "The address is too long. Put the data into the body.",
     417: "The header Expect asks for something this server does not do. Leave it out.",
@@ -37,10 +40,17 @@ class ErrorPage:
         if found is None or b"Content-Type: text/html" not in data:
             self._sock.sendall(data, *flags)
             return
-        self._sock.sendall(_page(int(found[1]), found[2]), *flags)
+        self._sock.sendall(_page(int(found[1])), *flags)
+        # What is closed with bytes unread is reset, and the page may be lost on its way: read some more of them.
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+            self._sock.settimeout(0.5)
+            for _ in range(16):
+                if not self._sock.recv(65536):
+                    break
 
 
-def _page(status: int, reason: bytes) -> bytes:
+def _page(status: int) -> bytes:
     request = SystemClock().new_id("req")
     message = _MESSAGES.get(
         status, "This is not a valid HTTP request. Check its first line, headers and body."
@@ -51,4 +61,4 @@ def _page(status: int, reason: bytes) -> bytes:
         b"HTTP/1.1 %d %b\r\nConnection: close\r\nContent-Type: application/json\r\n"
         b"X-Request-Id: %b\r\nContent-Length: %d\r\n\r\n"
     )
-    return head % (status, reason, request.encode(), len(body)) + body
+    return head % (status, responses[status].encode(), request.encode(), len(body)) + body

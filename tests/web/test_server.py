@@ -6,6 +6,7 @@ import json
 import socket
 import typing as t
 from collections.abc import Iterator
+from http.client import responses
 
 import pytest
 import yaml
@@ -76,13 +77,17 @@ def test_a_large_body_with_a_dead_key_reads_its_401(served: Studio) -> None:
         (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
         (b"GET / HTTP/1.1\r\nHost: x\r\nBad header\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 9000 + b"\r\n\r\n", 431),
-        (b"POST /api/health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: zip\r\n\r\n", 400),
+        (b"POST /api/health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: zip\r\n\r\n", 501),
     ],
     ids=["no request", "version", "long address", "no header", "long header", "coding"],
 )
 def test_what_is_no_http_gets_the_one_error_shape(served: Studio, request_: bytes, status: int) -> None:
     answered, body = exchange(served, request_)
-    assert answered.startswith(b"HTTP/1.1 %d " % status)
+    # gunicorn's C parser, where it is installed, does not tell a coding it does not know from a bad header.
+    wanted = (status, 400) if status == 501 else (status,)
+    assert answered.startswith(
+        tuple(b"HTTP/1.1 %d %b\r\n" % (code, responses[code].encode()) for code in wanted)
+    )
     assert b"Content-Type: application/json" in answered
     error = json.loads(body)["error"]
     assert error["code"] == "validation_failed"
