@@ -129,7 +129,8 @@ class Runs:
         owner = row.get("owner_id") or self._owner_id
         self._heartbeat.adopt(owner)
         stored = self._whole(row, owner)
-        self._writer.post(lambda link: link.insert(self._insert, [stored]), f"the start of run {row['id']}")
+        what = f"the start of run {row['id']}"
+        self._writer.post(lambda link: link.insert(self._insert, [stored]), what, _size(stored))
 
     def finished(
         self,

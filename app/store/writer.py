@@ -113,6 +113,7 @@ class _Item(t.NamedTuple):
     job: Job
     ticket: Ticket | None
     what: str
+    size: int = 0
 
 
 class Writer:
@@ -143,30 +144,29 @@ class Writer:
         """
         ticket = Ticket()
         self._ready()
-        self._later.append(_Item(job, ticket, ""))
-        self._hand_over(size)
+        self._later.append(_Item(job, ticket, "", size))
+        self._hand_over()
         return ticket
 
-    def post(self, job: Job, what: str) -> None:
+    def post(self, job: Job, what: str, size: int = 0) -> None:
         """Queue a job nobody waits for; a failure is logged, ``what`` names it.
 
+        :param size: bytes of its values.
         :raises StoreFailed: the store is closed.
         """
         self._ready()
-        self._later.append(_Item(job, None, what))
+        self._later.append(_Item(job, None, what, size))
         if len(self._later) == 1:  # kept on this side: waking the thread for each costs two switches of it
             self._timer.start(self._hand_over)
 
-    def _hand_over(self, size: int = 0) -> None:
+    def _hand_over(self) -> None:
         """Commit what lingered here and now, or give it to the thread."""
         if not self._later:
             return
         later, self._later = self._later, []
         self._timer.stop()
         values = None
-        if (
-            size <= MOST_BYTES and self._given == self._finished
-        ):  # never ahead of what the thread has yet to do
+        if self._may_commit_here(later):
             values = self._inline.commit([item.job for item in later])
         if values is not None:
             self._settle(later, values, None)
@@ -174,6 +174,17 @@ class Writer:
         self._given += len(later)
         for item in later:
             self._queue.put(item)
+
+    def _may_commit_here(self, items: Sequence[_Item]) -> bool:
+        """Small, and never ahead of what the thread has yet to do; a heartbeat that is due is of that, since it makes
+        the owner of a run known to other processes.
+        """
+        due = self._due()
+        return (
+            self._given == self._finished
+            and (due is None or due > 0)
+            and sum(item.size for item in items) <= MOST_BYTES
+        )
 
     def close(self, timeout: float | None = None) -> None:
         """Write what is queued and end the thread. Safe to call again."""

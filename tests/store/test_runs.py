@@ -152,6 +152,18 @@ def test_owners_that_ended_are_cleared_away(settings, store):
     assert store._writer.submit(ids).wait() == ["own_mine"]
 
 
+def test_an_owner_is_known_before_its_first_run_even_when_the_thread_was_asleep(settings, store, open_store):
+    store.keys.create("the thread waits without an end after this")
+    store.runs.started(rows.started("run_1"))
+    elsewhere = open_store(settings)
+    store.runs.finished(rows.ended("run_1"), []).wait()
+
+    def ids(link):
+        return [row[0] for row in link.raw.execute("SELECT id FROM owners").fetchall()]
+
+    assert elsewhere._writer.submit(ids).wait() == [store.owner_id]
+
+
 def test_a_store_that_never_ran_anything_is_no_owner(settings, store):
     store.keys.create("k")
     reader = Store(settings)

@@ -9,6 +9,7 @@ import gevent
 import pytest
 
 from app.store import Store, StoreFailed
+from app.store.inline import MOST_BYTES
 from tests.store import other, rows
 
 
@@ -134,3 +135,19 @@ def test_processes_write_the_same_database_at_once(settings, store):
         return [link.raw.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]
 
     assert store._writer.submit(count).wait() == [200, 400, 200, 0]
+
+
+def test_large_starts_are_left_to_the_thread(sqlite_settings, open_store, monkeypatch):
+    store = open_store(sqlite_settings)
+    store.runs.started(rows.started("run_0"))
+    store.runs.finished(rows.ended("run_0"), []).wait()
+    while store._writer._given != store._writer._finished:  # the thread wakes us before it counts
+        gevent.sleep(0.001)
+    seen = []
+    commit = store._writer._inline.commit
+    monkeypatch.setattr(store._writer._inline, "commit", lambda jobs: seen.append(len(jobs)) or commit(jobs))
+    store.runs.started(rows.started("run_1"))
+    store.runs.finished(rows.ended("run_1"), []).wait()
+    store.runs.started(rows.started("run_2", input="x" * MOST_BYTES))
+    store.runs.finished(rows.ended("run_2"), []).wait()
+    assert seen == [2], "only what is small"
