@@ -14,7 +14,7 @@ from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from app.errors import ApiError, StudioError
-from app.web.http import json_response, request_id
+from app.web.http import json_response, malformed_body, request_id
 
 log = logging.getLogger("studio.web")
 
@@ -92,8 +92,7 @@ def _http_exception(error: HTTPException) -> Response:
 
 def _unforeseen(error: Exception) -> Response:
     if _is_malformed(error):
-        message = "The body does not follow its Transfer-Encoding or Content-Length. Send it whole."
-        return error_response(ApiError(400, "validation_failed", message, headers={"Connection": "close"}))
+        return error_response(malformed_body())
     if isinstance(error, StudioError):
         # A RunError cannot be an HTTP answer; if one gets here its code still says more than "internal".
         log.error("request %s failed: %s: %s", request_id(), error.code, error.message, exc_info=error)

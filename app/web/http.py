@@ -62,6 +62,8 @@ def read_object() -> dict[str, t.Any]:
     data = request.get_data(cache=False)
     if len(data) > MAX_BODY:
         raise RequestEntityTooLarge
+    if len(data) < (request.content_length or 0):  # its sender left in the middle; a part is no request
+        raise malformed_body()
     g.body_read = True
     if not data:
         return {}
@@ -74,6 +76,12 @@ def read_object() -> dict[str, t.Any]:
         cure = 'send a JSON object, such as {"input": "Hello"}'
         raise ValidationFailed([Problem("", f"the body is a JSON {_kind(value)}; {cure}")])
     return value
+
+
+def malformed_body() -> ApiError:
+    """The error for a body that ends before its headers say so, or is framed otherwise than they say."""
+    message = "The body does not follow its Transfer-Encoding or Content-Length. Send it whole."
+    return ApiError(400, "validation_failed", message, headers={"Connection": "close"})
 
 
 def read_query(*known: str) -> tuple[dict[str, str], list[Problem]]:

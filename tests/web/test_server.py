@@ -6,7 +6,7 @@ import json
 import socket
 import typing as t
 from collections.abc import Iterator
-from http.client import responses
+from http import HTTPStatus
 
 import pytest
 import yaml
@@ -86,7 +86,7 @@ def test_what_is_no_http_gets_the_one_error_shape(served: Studio, request_: byte
     # gunicorn's C parser, where it is installed, does not tell a coding it does not know from a bad header.
     wanted = (status, 400) if status == 501 else (status,)
     assert answered.startswith(
-        tuple(b"HTTP/1.1 %d %b\r\n" % (code, responses[code].encode()) for code in wanted)
+        tuple(b"HTTP/1.1 %d %b\r\n" % (code, HTTPStatus(code).phrase.encode()) for code in wanted)
     )
     assert b"Content-Type: application/json" in answered
     error = json.loads(body)["error"]
@@ -100,6 +100,22 @@ def test_chunks_that_are_none_are_a_400(served: Studio) -> None:
     answered, body = exchange(served, head(served, *lines) + b"zz\r\n{}\r\n0\r\n\r\n")
     assert answered.startswith(b"HTTP/1.1 400 ")
     assert json.loads(body)["error"]["code"] == "validation_failed"
+
+
+def test_a_body_that_broke_off_is_a_400_and_no_run(served: Studio) -> None:
+    """What has come so far may well be JSON; it is not what its sender wanted to say."""
+    workflow = served.deploy(document("scripted/instant"))
+    fixed = head(served, "Content-Type: application/json", "Content-Length: 50")
+    request = fixed.replace(b"/tour/", f"/{workflow}/".encode()) + b"{}"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as sock:
+        sock.sendall(request)
+        sock.shutdown(socket.SHUT_WR)
+        answer = b""
+        while piece := sock.recv(65536):
+            answer += piece
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "validation_failed"
+    assert runs(served, workflow) == []
 
 
 def test_a_chunked_body_of_ordinary_size_is_read(served: Studio) -> None:
