@@ -42,7 +42,8 @@ class _Driver:
         self.tools: ToolSet = prepare(config, context.tool, settings.http_allow)
         self.prompt = _prompt(context, config)
         self.system = context.render(config.system) if config.system else None
-        self.max_batches = config.max_batches or settings.max_tool_batches
+        wanted = config.max_batches
+        self.max_batches = settings.max_tool_batches if wanted is None else wanted
         self.started = context.now_ms()
 
     def run(self) -> Mapping[str, t.Any]:

@@ -102,7 +102,7 @@ def next_action(rows: Sequence[Row], max_batches: int = 20, cut_call_retries: in
     """
     turns = {row.turn: row for row in rows if row.kind == TURN}
     if not turns:
-        return AskModel(0)
+        return AskModel(0, max_batches <= 0)
     last = max(turns)
     row = turns[last]
     if row.state != "done":

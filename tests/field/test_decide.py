@@ -149,3 +149,12 @@ def test_decide_09_a_preamble_does_not_end_the_run(engine: Engine) -> None:
     boundaries = [(e.turn, e.kind, e.reason) for e in live.recorder.of(ev.TurnEnded)]
     assert boundaries == [(0, "intermediate", "tool_turn"), (1, "final", None)]
     assert live.row["partial_text"] in (None, {})
+
+
+def test_decide_no_batch_is_a_limit_too(engine: Engine) -> None:
+    """``max_batches: 0``: the model is asked once, with tools off, and nothing runs."""
+    live = engine.run(engine.answer(), tools=[engine.tool("work")], max_batches=0)
+    assert engine.ran == []
+    body = live.calls[0].body
+    assert "tools" not in body or body["tool_choice"] == {"type": "none"}
+    assert live.output["content"] == "done"
