@@ -29,6 +29,8 @@ from providers.tool_calls import CallBook
 
 #: Labels that say the output was cut short: a call that does not parse then was cut, not malformed.
 _CUT: tuple[FinishReason, ...] = ("length", "content_filter", "refusal")
+#: A number from here on counts no tokens (an infinity in a vendor's JSON, too).
+_NO_COUNT = 2**53
 
 _loads = orjson.loads
 
@@ -186,9 +188,9 @@ class EventStreamDecoder:
         if label is None:
             self._check_unlabelled(sentinel)
         self._flush(out)
-        cut = self._calls.settle(out, cut=label in _CUT)
-        if any(not call.name for call in self._calls.calls):
+        if any(not call.name for call in self._calls.calls):  # never announced, so nothing of it is said
             raise failure("provider_bad_stream", detail="a tool call without a name")
+        cut = self._calls.settle(out, cut=label in _CUT)
         reason: FinishReason
         if self._calls.calls and not cut:
             reason = "tool_calls"
@@ -230,10 +232,12 @@ class EventStreamDecoder:
         raise NotImplementedError
 
 
-def count(source: t.Mapping[str, t.Any], *names: str) -> int | None:
-    """The first of ``names`` that holds a token count."""
+def count(source: t.Any, *names: str) -> int | None:
+    """The first of ``names`` that holds a token count in ``source``, which may be anything a vendor sends."""
+    if not isinstance(source, dict):
+        return None
     for name in names:
         value = source.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _NO_COUNT:
             return int(value)
     return None

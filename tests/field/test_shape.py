@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import typing as t
+
+import pytest
+
 from tests.field.rig import Engine
 from tests.field.wires import sse
 from tests.support.vendor import Call
@@ -79,3 +83,27 @@ def test_shape_06_the_last_words_share_a_chunk_with_the_usage(chat: Engine) -> N
     live = chat.run(say)
     assert live.output["content"] == live.text == "The end"
     assert live.output["tokens"]["output"] == 2
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"prompt_tokens": 7, "completion_tokens": float("inf")},
+        {"prompt_tokens": 7, "prompt_tokens_details": 5, "completion_tokens_details": ["x"]},
+        {"prompt_tokens": 7, "total_tokens": 10**30},
+    ],
+    ids=["infinite", "details", "beyond any count"],
+)
+def test_shape_usage_that_is_no_count_costs_no_answer(chat: Engine, stated: dict[str, t.Any]) -> None:
+    """What is no number of tokens is left out; the answer stands."""
+
+    def say(call: Call) -> None:
+        call.text("Whole.")
+        call.send({}, "stop")
+        call.send_bytes(sse({"choices": [], "usage": stated}))
+        call.send_bytes(sse("[DONE]"))
+        call.end_body()
+
+    live = chat.run(say)
+    assert live.output["content"] == "Whole."
+    assert live.output["tokens"]["input"] == 7

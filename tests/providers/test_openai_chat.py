@@ -184,6 +184,12 @@ class TestDecision:
     def test_empty_answer_with_a_finish_is_an_answer(self) -> None:
         assert chat(chunk({"content": ""}), chunk(finish="length")).reason == "length"
 
+    def test_a_call_that_never_gets_a_name_is_not_told_of(self) -> None:
+        seen = chat(chunk({"content": "x"}), call(0, "c1", "", "{}"), chunk(finish="tool_calls"))
+        assert (seen.started, seen.ready) == ([], [])
+        assert seen.error is not None
+        assert seen.error.code == "provider_bad_stream"
+
 
 class TestEnd:
     def test_clean_end_without_finish_or_sentinel(self) -> None:
