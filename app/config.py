@@ -246,7 +246,8 @@ class Settings:
         "STUDIO_GRACEFUL_S",
         _seconds(0, 3600),
         30.0,
-        "How long a server that was asked to stop lets its runs go on before it stops them.",
+        "How long a server that was asked to stop, and stops its runs at once, waits for their ends to be "
+        "recorded and delivered.",
     )
     http_allow: tuple[Network, ...] = _setting(
         "STUDIO_HTTP_ALLOW",
