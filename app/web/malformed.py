@@ -10,7 +10,7 @@ import re
 import socket
 import typing as t
 from contextlib import suppress
-from http.client import responses
+from http import HTTPStatus
 
 from app import encoding
 from app.clock import SystemClock
@@ -61,4 +61,4 @@ def _page(status: int) -> bytes:
         b"HTTP/1.1 %d %b\r\nConnection: close\r\nContent-Type: application/json\r\n"
         b"X-Request-Id: %b\r\nContent-Length: %d\r\n\r\n"
     )
-    return head % (status, responses[status].encode(), request.encode(), len(body)) + body
+    return head % (status, HTTPStatus(status).phrase.encode(), request.encode(), len(body)) + body
