@@ -38,6 +38,9 @@ COMPLETED, FAILED, INTERRUPTED = 0, 1, 130
 def run(file_or_id: str, input_: str | None, thinking: bool, tools: bool, as_json: bool) -> int:
     """Run a workflow: a file, or the id of an imported one.
 
+    An id runs on the server at STUDIO_URL, with the key STUDIO_API_KEY; where STUDIO_URL is not set, and
+    for a file, it runs in this process on the data under STUDIO_DATA_DIR.
+
     In a terminal the answer appears live, with thinking dimmed and tools as chips; through a pipe only
     the standing answer is printed. Ends with 0 completed, 1 failed, 2 bad input, 130 interrupted.
     """
