@@ -71,7 +71,7 @@ def create_services(settings: Settings | None = None, *, clock: Clock | None = N
     from plugins.registry import Registry
 
     settings = settings or config.load(os.environ)
-    store = Store(settings)
+    store = Store(settings, clock)
     store.open()
     store.check_revision()
     return Services(

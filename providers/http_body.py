@@ -202,6 +202,10 @@ class OpenBody:
         return True
 
 
+#: Most bytes that one read may grow to; a larger frame would be refused anyway.
+MAX_INFLATED = 16 * 1024 * 1024
+
+
 class InflatedBody:
     """A framing around a compressed body, for servers that compress although they were asked not to."""
 
@@ -216,8 +220,10 @@ class InflatedBody:
         """See :class:`Body`."""
         plain = b""
         try:
-            plain = self._inflate.decompress(self._inner.feed(data))
+            plain = self._inflate.decompress(self._inner.feed(data), MAX_INFLATED)
             self.broken = self._inner.broken
+            if self._inflate.unconsumed_tail:
+                self.broken = FramingError("a compressed body that grows out of all proportion")
         except zlib.error:
             self.broken = FramingError("a compressed body that cannot be read")
         self.complete, self.excess = self._inner.complete, self._inner.excess

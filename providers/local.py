@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,9 +94,11 @@ class LocalWire:
         address = self.server.ensure(waits)
         spoke = False
         try:
-            for events in WIRE.stream(request, _connection(address, connection), waits):
-                spoke = True
-                yield events
+            call: t.Any = WIRE.stream(request, _connection(address, connection), waits)
+            with closing(call) as stream:
+                for events in stream:
+                    spoke = True
+                    yield events
             return
         except ProviderError as error:
             if spoke or error.code != "provider_unavailable":

@@ -13,6 +13,8 @@ from app.engine.emitter import Emitter
 from app.engine.journal import BlockJournal, Journal
 from app.engine.scope import Cancelled, RunScope, gather
 from app.engine.services import Services
+from app.errors import RunError
+from plugins.registry import NotConfigured, RegistryError
 from plugins.spec import ResolvedModel, Tool
 from providers.spec import Waits
 
@@ -65,9 +67,14 @@ class RunningBlock:
 
     def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
         """What is behind a model id."""
-        return self._services.plugins.resolve(
-            model, idle_s=idle_s or self.settings.idle_s, connect_s=self.settings.connect_s
-        )
+        try:
+            return self._services.plugins.resolve(
+                model, idle_s=idle_s or self.settings.idle_s, connect_s=self.settings.connect_s
+            )
+        except NotConfigured as error:  # it was configured when the run was accepted
+            raise RunError("provider_not_configured", error.message) from error
+        except RegistryError as error:
+            raise RunError("model_unknown", error.message) from error
 
     def tool(self, name: str) -> Tool | None:
         """A registered tool."""

@@ -41,7 +41,7 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
         "queued_ms": 0,
         "active_ms": usage["activeMs"],
         "human_wait_ms": 0,
-        "owner_id": run.services.owner_id,
+        "owner_id": run.services.store.owner_id,
         "owner_epoch": 1,
         "seq_reserved": 0,
     }

@@ -26,8 +26,8 @@ __all__ = ["Run", "RunRegistry", "RunRequest"]
 
 log = logging.getLogger("studio.runs")
 
-#: Seconds between heartbeats, and the age at which an owner counts as dead (contract 7.4: within 60 s).
-HEARTBEAT_S = 10.0
+#: Seconds between looks for dead owners, and the age at which one elsewhere counts as dead (contract 7.4: 60 s).
+SWEEP_S = 10.0
 DEAD_AFTER_S = 35.0
 
 
@@ -49,10 +49,12 @@ class RunRegistry:
         return len(self._runs)
 
     def open(self) -> None:
-        """Announce this process and begin the heartbeat; fails runs whose process died."""
+        """Announce this process and begin to look for runs whose process died; the store's writer beats."""
         if self._service is None:
-            self._beat()
-            self._service = spawn_service(self._beats)
+            store = self._services.store
+            store.runs.heartbeat(store.owner_id)
+            self._sweep()
+            self._service = spawn_service(self._sweeps)
 
     def admit(self, key_id: str | None, address: str | None) -> None:
         """Refuse before the first byte what could not be served.
@@ -142,23 +144,21 @@ class RunRegistry:
         return ended
 
     def close(self) -> None:
-        """Stop the heartbeat."""
+        """Stop looking."""
         if self._service is not None:
             stop_service(self._service)
             self._service = None
 
-    def _beats(self) -> None:
+    def _sweeps(self) -> None:
         while True:
-            gevent.sleep(HEARTBEAT_S)
+            gevent.sleep(SWEEP_S)
             try:
-                self._beat()
-            except Exception:  # the next beat may succeed; a missed one must not end the service
-                log.exception("heartbeat failed")
+                self._sweep()
+            except Exception:  # the next one may succeed; a failed one must not end the service
+                log.exception("looking for lost runs failed")
 
-    def _beat(self) -> None:
-        runs = self._services.store.runs
-        runs.heartbeat(self._services.owner_id)
-        lost = runs.fail_lost(DEAD_AFTER_S)
+    def _sweep(self) -> None:
+        lost = self._services.store.runs.fail_lost(DEAD_AFTER_S)
         if lost:
             log.warning("%d run(s) of a process that died are now failed (worker_lost)", lost)
 

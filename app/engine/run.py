@@ -134,7 +134,13 @@ class Run:
             if self.scope.cause == "block_failed" and self.scope.error is not None:
                 terminal = self._failure(self.scope.error)
         except BaseException as exc:
-            terminal = self._failure(exc)
+            if self.scope.cause in (
+                None,
+                "block_failed",
+            ):  # else it was stopped first, and this only followed
+                terminal = self._failure(exc)
+            else:
+                log.warning("run %s: %r while it was being stopped", self.id, exc)
         finally:
             self._end(terminal)
 

@@ -20,22 +20,16 @@ if t.TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Services:
-    """Settings, store, plugin registry, clock, tool threads, and the runs of this process.
-
-    :ivar owner_id: names this process in run rows and heartbeats.
-    """
+    """Settings, store, plugin registry, clock, tool threads, and the runs of this process."""
 
     settings: Settings
     store: Store
     plugins: Registry
     clock: Clock = field(default_factory=SystemClock)
     threads: ToolThreads = field(default_factory=ToolThreads)
-    owner_id: str = ""
     runs: RunRegistry = field(init=False)
 
     def __post_init__(self) -> None:
         from app.engine.registry import RunRegistry  # the registry's runs hold these services
 
-        if not self.owner_id:
-            self.owner_id = self.clock.new_id("own")
         self.runs = RunRegistry(self)

@@ -132,7 +132,7 @@ class Writer:
         self._later: list[_Item] = []
         self._timer: t.Any = None
         self._pid: int | None = None
-        self._closed = False
+        self._closed = self._dead = False
         self._ended: Ticket | None = None
         self._hub: t.Any = None
 
@@ -174,6 +174,8 @@ class Writer:
         self._given += len(later)
         for item in later:
             self._queue.put(item)
+        if self._dead:  # it died in between: nobody else would tell who waits
+            self._fail_queued(None)
 
     def _may_commit_here(self, items: Sequence[_Item]) -> bool:
         """Small, and never ahead of what the thread has yet to do; a heartbeat that is due is of that, since it makes
@@ -234,6 +236,7 @@ class Writer:
             self._closed = True
             self._tell(_error_log("the writer's thread ended", failure))
         finally:
+            self._dead = True  # before the queue is emptied: whoever puts something later looks at it
             self._fail_queued(error)
             _close(raw)
             ended.settle(None, None)
