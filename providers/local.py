@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import typing as t
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
