@@ -74,6 +74,7 @@ class Emitter:
             event = capped
         envelope = Envelope(self._seq + 1, self._now(), event)
         self._state.apply(envelope)
+        self.ended = self._state.terminal is not None
         self._show(envelope)
 
     def end(self, terminal: Terminal) -> None:
@@ -84,12 +85,11 @@ class Emitter:
             self.emit(terminal)
         except InvariantBroken:
             log.exception("the run was not in order at its end")
+            self.ended = True
             self._show(Envelope(self._seq + 1, self._now(), terminal))
 
     def _show(self, envelope: Envelope) -> None:
-        self._seq = envelope.seq
-        if isinstance(envelope.event, Terminal):
-            self.ended = True
+        self._seq += 1
         self._log.append(envelope)
         for subscriber in self._subscribers:
             try:

@@ -29,9 +29,10 @@ class RunLog:
 
     def append(self, envelope: Envelope) -> None:
         """Keep an envelope; evict what no longer fits."""
-        ring = self._ring
+        ring, event = self._ring, envelope.event
         ring.append(envelope)
-        self._bytes += _size(envelope)
+        # The common event first, without a call: this is once a token.
+        self._bytes += _OVERHEAD + len(event.text) if type(event) is TextDelta else _size(envelope)
         while len(ring) > self._max_count or (self._bytes > self._max_bytes and len(ring) > 1):
             self._bytes -= _size(ring.popleft())
 

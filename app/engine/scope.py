@@ -52,20 +52,19 @@ class FlowGate:
         self._open = Event()
         self._open.set()
         self.shut_count = 0
-
-    @property
-    def closed(self) -> bool:
-        """The driver has to wait before its next read."""
-        return not self._open.is_set()
+        #: The driver has to wait before its next read. A plain attribute: it is asked once a token.
+        self.closed = False
 
     def shut(self) -> None:
         """Close the gate."""
-        if self._open.is_set():
+        if not self.closed:
+            self.closed = True
             self.shut_count += 1
             self._open.clear()
 
     def open(self) -> None:
         """Open the gate; whoever waits goes on."""
+        self.closed = False
         self._open.set()
 
     def wait_open(self) -> None:
