@@ -23,10 +23,19 @@ turns:
       - text: "done"
 """
 
+PACED = """
+turns:
+  - steps:
+      - text: "word "
+        delay_ms: 5
+        times: 10
+"""
+
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Services]:
     (tmp_path / "two-tools.yaml").write_text(SCRIPT)
+    (tmp_path / "paced.yaml").write_text(PACED)
     with services(tmp_path / "data", {"STUDIO_SCRIPTS_DIR": str(tmp_path)}) as opened:
         yield opened
 
@@ -96,9 +105,9 @@ def test_a_run_that_takes_too_long_is_timed_out(made: Services) -> None:
 
 def test_two_agents_after_one_start_run_at_the_same_time(made: Services) -> None:
     made_of = document(
-        {"id": "agent_2", "type": "agent", "config": {"model": "scripted/slow"}},
+        {"id": "agent_2", "type": "agent", "config": {"model": "scripted/paced"}},
         edges=[{"source": "start", "target": "agent_2"}],
-        model="scripted/slow",
+        model="scripted/paced",
     )
     run, recorder = start(made, made_of)
     run.done.wait(20)
