@@ -14,7 +14,7 @@ from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from app.errors import ApiError, StudioError
-from app.web.http import json_response, malformed_body, request_id
+from app.web.http import bounded_read, json_response, malformed_body, request_id
 
 log = logging.getLogger("studio.web")
 
@@ -119,11 +119,12 @@ def _drain() -> None:
         return
     left = DRAIN_BYTES
     try:
-        while left > 0:
-            piece = environ["wsgi.input"].read(min(left, 65536))
-            if not piece:
-                return
-            left -= len(piece)
+        with bounded_read(environ):
+            while left > 0:
+                piece = environ["wsgi.input"].read(min(left, 65536))
+                if not piece:
+                    return
+                left -= len(piece)
     except Exception:
         # The client left while we were polite to it; the answer then fails by itself.
         return

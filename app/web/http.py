@@ -7,9 +7,13 @@ encoded by ``app.encoding`` only.
 from __future__ import annotations
 
 import re
+import socket
 import typing as t
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from flask import Flask, Response, current_app, g, request
+from gevent import get_hub
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from app import encoding
@@ -20,6 +24,9 @@ if t.TYPE_CHECKING:
 
 #: Most bytes of a request body (contract section 11).
 MAX_BODY = 10 * 1024 * 1024
+
+#: Seconds a body may take to come. Without a bound, callers who never finish theirs would take every connection.
+BODY_S = 60.0
 
 #: The request headers of ours that a browser may send from anywhere, and the response headers it may read.
 ALLOWED_HEADERS = (
@@ -59,7 +66,8 @@ def read_object() -> dict[str, t.Any]:
     :raises ApiError: 413 over 10 MiB, 415 another content type, 400 ``invalid_json`` what is no JSON
         object in UTF-8. A body without ``Content-Length`` (chunked) is bounded the same.
     """
-    data = request.get_data(cache=False)
+    with bounded_read(request.environ):
+        data = request.get_data(cache=False)
     if len(data) > MAX_BODY:
         raise RequestEntityTooLarge
     if len(data) < (request.content_length or 0):  # its sender left in the middle; a part is no request
@@ -76,6 +84,29 @@ def read_object() -> dict[str, t.Any]:
         cure = 'send a JSON object, such as {"input": "Hello"}'
         raise ValidationFailed([Problem("", f"the body is a JSON {_kind(value)}; {cure}")])
     return value
+
+
+@contextmanager
+def bounded_read(environ: t.Mapping[str, t.Any]) -> Iterator[None]:
+    """Inside, the client's body ends after :data:`BODY_S`, complete or not."""
+    sock = environ.get("gunicorn.socket")
+    if sock is None:
+        yield
+        return
+    timer = get_hub().loop.timer(BODY_S)
+    timer.start(_end_reading, sock)
+    try:
+        yield
+    finally:
+        timer.stop()
+        timer.close()
+
+
+def _end_reading(sock: t.Any) -> None:
+    try:
+        sock.shutdown(socket.SHUT_RD)
+    except OSError:
+        pass  # the client has left
 
 
 def malformed_body() -> ApiError:

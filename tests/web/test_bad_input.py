@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import typing as t
 
+import gevent
+import gevent.socket
 import pytest
 
 from tests.web.conftest import Studio, assert_error, document
@@ -85,6 +87,26 @@ def test_a_chunked_body_over_ten_mebibytes(studio: Studio, workflow: str) -> Non
     )
     assert_error(answer, 413, "payload_too_large")
     assert big.read() == b""  # taken in, so that a client that only writes first lives to read the answer
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "code"), [("run", 400, "validation_failed"), ("dead", 401, "unauthorized")]
+)
+def test_a_body_that_does_not_come_is_not_waited_for_for_ever(
+    studio: Studio, workflow: str, monkeypatch: pytest.MonkeyPatch, key: str, status: int, code: str
+) -> None:
+    """Neither by a call that reads it nor by an error page that takes it in."""
+    monkeypatch.setattr("app.web.http.BODY_S", 0.05)
+    server, client = gevent.socket.socketpair()
+    with gevent.Timeout(10), server, client, server.makefile("rb") as body:
+        client.sendall(b'{"input": "h')
+        answer = studio.client.post(
+            f"/api/workflows/{workflow}/execute",
+            content_type="application/json",
+            headers={"X-API-Key": studio.keys.get(key, key)},
+            environ_overrides={"CONTENT_LENGTH": "100", "wsgi.input": body, "gunicorn.socket": server},
+        )
+    assert_error(answer, status, code)
 
 
 @pytest.mark.parametrize(
