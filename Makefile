@@ -25,7 +25,7 @@ help:
 	@echo "make check      lint, format, types, layers, spelling, generated pages"
 	@echo "make format     let ruff mend what it can"
 	@echo "make docs       generated pages, then the site into docs/_build/html"
-	@echo "make bench      the measurements into benchmarks/results.md (about 40 minutes)"
+	@echo "make bench      the measurements into benchmarks/results.md (about 25 minutes)"
 	@echo "make clean      what the above left behind, but not instance/"
 
 serve: $(RUN_READY)

@@ -1,6 +1,6 @@
 """Measures Studio beside references and peers in one run, and writes ``results.md``.
 
-    python benchmarks/run.py            everything: about 40 minutes on two cores
+    python benchmarks/run.py            everything: about 25 minutes on two cores
     python benchmarks/run.py --quick    one round, references only: about 6 minutes
     python benchmarks/run.py --smoke    does it work at all: under 90 seconds, no figure means anything
 
@@ -29,7 +29,7 @@ _STEADY = "+".join(("nginx", "ref_raw", "ref_typed", "studio"))
 _PEERS = "+".join(PEERS)
 #: The bench's own notation: scenario:rounds:servers. The 1,000 open streams come first: memory per stream is
 #: only true in a server's first round, later ones take what it kept.
-FULL = f"c:1,a:3,b50:2,b:3:{_STEADY},b:1:{_PEERS},d:2,f:2,e:1,e2:1"
+FULL = f"c:1,a:2,b50:1,b:2:{_STEADY},b:1:{_PEERS},d:2,f:2,e:1,e2:1"
 QUICK = f"c:1:{_STEADY},a:1,b50:1:{_STEADY},b:1:{_STEADY},d:1,f:1,e:1,e2:1"
 
 
