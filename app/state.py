@@ -228,6 +228,10 @@ class RunState:
             if state.type == "agent" and state.status != "skipped"
         }
 
+    def visible(self) -> dict[str, Mapping[str, t.Any]]:
+        """What templates see: the outputs, and of a block that failed into an error edge ``error`` and ``code``."""
+        return {name: state.output for name, state in self.blocks.items() if state.output is not None}
+
     def outputs(self) -> dict[str, Mapping[str, t.Any]]:
         """``{block: output}`` of every executed block."""
         return {

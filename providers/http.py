@@ -103,8 +103,14 @@ def _events(
 ) -> Generator[list[ModelEvent], None, tuple[list[ModelEvent], bool]]:
     """Read, decode, yield; returns the last events and whether the connection may be used again."""
     feed, gate, progress = decoder.feed, waits.gate, waits.progress
+    left = MAX_ANSWER
     while True:
         if data:
+            left -= len(data)
+            if left < 0:
+                raise errors.failure(
+                    "provider_bad_stream", detail=f"an answer of more than {MAX_ANSWER} bytes"
+                )
             events = feed(data)
             if decoder.moved:
                 decoder.moved = False
@@ -250,6 +256,10 @@ def _connect(address: Address, connection: Connection, waits: Waits) -> Upstream
             message="The provider cannot be reached. Check its address and that it is running.",
             detail=_text(error),
         ) from error
+
+
+#: Most bytes of one answer, framing of its events included; a model that never ends must not fill the memory.
+MAX_ANSWER = 64 * 1024 * 1024
 
 
 @functools.lru_cache(maxsize=256)

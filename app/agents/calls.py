@@ -20,6 +20,9 @@ from providers.spec import ToolCallReady, Waits
 
 log = logging.getLogger("studio.agents")
 
+#: Most calls of one turn that run; a model that asks for more is told so.
+MAX_CALLS = 128
+_TOO_MANY = f"More than {MAX_CALLS} calls in one turn. Nothing was run; ask for fewer at a time."
 _UNUSABLE = {
     "invalid_json": "Invalid arguments: they are not valid JSON. Nothing was run.",
     "not_an_object": "Invalid arguments: they have to be a JSON object. Nothing was run.",
@@ -49,8 +52,8 @@ class Batch:
     def run(self, calls: Sequence[ToolCallReady]) -> None:
         """Settle every call: those that cannot run at once, the others as they end."""
         jobs = []
-        for call in calls:
-            problem = self._problem(call)
+        for place, call in enumerate(calls):
+            problem = self._problem(call) if place < MAX_CALLS else _TOO_MANY
             if problem is None:
                 jobs.append(lambda waits, call=call: self._run_one(call, waits))
             else:

@@ -113,7 +113,7 @@ class BlockRunner:
         run = self._run
         return {
             "input": run.request.input,
-            "blocks": run.state.outputs(),
+            "blocks": run.state.visible(),
             "vars": run.request.workflow.variables,
         }
 

@@ -178,11 +178,16 @@ class Run:
 
     def _completed(self, last: tuple[str, ...]) -> ev.Terminal:
         outputs = self.state.outputs()
+        caught = [
+            block for block, row in self.rows.items() if row.outcome == "failed" and row.handle == "error"
+        ]
         return ev.RunCompleted(
             settle.run_output(self.request.workflow, outputs, last),
             outputs,
             self.state.tool_calls(),
             self.usage(),
+            not caught,
+            self.state.blocks[caught[0]].message if caught else None,
         )
 
     def _failure(self, exc: BaseException) -> ev.Terminal:

@@ -1,11 +1,10 @@
 """The writer: one native thread per process that commits what greenlets hand it.
 
 Law of this room: the hub is never blocked by a write. Greenlets queue jobs; the thread takes all that
-is queued, runs it in one transaction and wakes who waits (group commit: a lone write that is waited
-for is committed at once, many at once share a commit; what nobody waits for lingers a moment to share
-one too). A small write is first tried :mod:`inline <app.store.inline>`, which neither waits nor hands the
-interpreter to another thread. A job sees only its :class:`~app.store.db.Link`; it touches no greenlet,
-logger or clock of the process.
+is queued, runs it in one transaction and wakes who waits (group commit: a lone write is committed at
+once, many at once share a commit). A small write is first tried :mod:`inline <app.store.inline>`, which
+neither waits nor hands the interpreter to another thread. A job sees only its
+:class:`~app.store.db.Link`; it touches no greenlet, logger or clock of the process.
 
 A transaction that fails is repeated job by job, so that one bad row loses only itself. A database
 that another process has locked is waited for up to ``wait_s``; then every job of the batch fails.
@@ -33,7 +32,6 @@ _log = logging.getLogger("studio.store")
 _start_thread = monkey.get_original("_thread", "start_new_thread")
 _sleep = monkey.get_original("time", "sleep")
 _PAUSE_S = 0.01  # between two tries; SQLite has waited inside the first already
-_LINGER_S = 0.02  # how long a write that nobody waits for may wait for company
 _MOST = 500  # jobs a transaction: a burst of thousands must not hold the lock for long
 
 Job = Callable[[Link], t.Any]
@@ -129,8 +127,6 @@ class Writer:
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._inline = Inline(backend)
         self._given = self._taken = self._finished = 0
-        self._later: list[_Item] = []
-        self._timer: t.Any = None
         self._pid: int | None = None
         self._closed = self._dead = False
         self._ended: Ticket | None = None
@@ -143,50 +139,34 @@ class Writer:
         :raises StoreFailed: the store is closed.
         """
         ticket = Ticket()
-        self._ready()
-        self._later.append(_Item(job, ticket, "", size))
-        self._hand_over()
+        self._give(_Item(job, ticket, "", size))
         return ticket
 
     def post(self, job: Job, what: str, size: int = 0) -> None:
-        """Queue a job nobody waits for; a failure is logged, ``what`` names it.
+        """Commit a job nobody waits for, now or in the thread; a failure is logged, ``what`` names it.
 
         :param size: bytes of its values.
         :raises StoreFailed: the store is closed.
         """
-        self._ready()
-        self._later.append(_Item(job, None, what, size))
-        if len(self._later) == 1:  # kept on this side: waking the thread for each costs two switches of it
-            self._timer.start(self._hand_over)
+        self._give(_Item(job, None, what, size))
 
-    def _hand_over(self) -> None:
-        """Commit what lingered here and now, or give it to the thread."""
-        if not self._later:
-            return
-        later, self._later = self._later, []
-        self._timer.stop()
-        values = None
-        if self._may_commit_here(later):
-            values = self._inline.commit([item.job for item in later])
+    def _give(self, item: _Item) -> None:
+        self._ready()
+        values = self._inline.commit([item.job]) if self._may_commit_here(item) else None
         if values is not None:
-            self._settle(later, values, None)
+            self._settle([item], values, None)
             return
-        self._given += len(later)
-        for item in later:
-            self._queue.put(item)
+        self._given += 1
+        self._queue.put(item)
         if self._dead:  # it died in between: nobody else would tell who waits
             self._fail_queued(None)
 
-    def _may_commit_here(self, items: Sequence[_Item]) -> bool:
+    def _may_commit_here(self, item: _Item) -> bool:
         """Small, and never ahead of what the thread has yet to do; a heartbeat that is due is of that, since it makes
         the owner of a run known to other processes.
         """
         due = self._due()
-        return (
-            self._given == self._finished
-            and (due is None or due > 0)
-            and sum(item.size for item in items) <= MOST_BYTES
-        )
+        return self._given == self._finished and (due is None or due > 0) and item.size <= MOST_BYTES
 
     def close(self, timeout: float | None = None) -> None:
         """Write what is queued and end the thread. Safe to call again."""
@@ -194,7 +174,6 @@ class Writer:
             return
         self._closed = True
         if self._pid == os.getpid() and self._ended is not None:
-            self._hand_over()
             if self._housekeeper is not None and self._housekeeper.due() is not None:
                 self._given += 1
                 self._queue.put(_Item(self._housekeeper.leave, None, "the end of this process"))
@@ -214,7 +193,6 @@ class Writer:
     def _start(self) -> None:
         self._pid = os.getpid()
         self._hub = get_hub()
-        self._timer = self._hub.loop.timer(_LINGER_S)
         self._ended = Ticket()
         atexit.register(self.close)  # a command that ends must not lose its last writes
         _start_thread(self._main, (self._ended,))

@@ -76,6 +76,7 @@ def read_object() -> dict[str, t.Any]:
     if not data:
         return {}
     _check_type(request.environ.get("CONTENT_TYPE", ""))
+    _check_encoding(request.environ.get("HTTP_CONTENT_ENCODING", ""))
     try:
         value = encoding.loads(data)
     except ValueError as error:
@@ -146,6 +147,16 @@ def _check_type(header: str) -> None:
         415,
         "unsupported_media_type",
         f"The body came with {sent}. Send JSON in UTF-8 with the header Content-Type: application/json",
+    )
+
+
+def _check_encoding(header: str) -> None:
+    if header.strip().lower() in ("", "identity"):
+        return
+    raise ApiError(
+        415,
+        "unsupported_media_type",
+        f"The body came with Content-Encoding '{header[:100]}'. Send it as it is, without compression.",
     )
 
 

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 
 from app.errors import Problem, ValidationFailed
 from app.schemas.paths import did_you_mean, join, shown
-from app.workflows.compiled import CompiledBlock, CompiledWorkflow
+from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow
 
 #: Where the selectors sit in the request body.
 FIELD = "selectedOutputs"
+
+#: Fields of an agent's output that hold text: nothing lies below them.
+_TEXTS = ("content", "model", "finishReason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ def _field_problem(selector: str, block: CompiledBlock, path: tuple[str, ...]) -
     if "" in path:
         return f"{shown(selector)} has an empty step; write block.path"
     known = block.type.outputs
+    if block.type.type_name == AGENT and len(path) > 1 and path[0] in _TEXTS:
+        return f'{shown(selector)}: "{path[0]}" of "{block.id}" is text; select {block.id}.{path[0]}'
     if known is None or not path or path[0] in known:
         return None
     if block.structured:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.agents.calls import MAX_CALLS
 from app.engine.services import Services
 from tests.support.engine import agent, services, start
 
@@ -84,6 +85,32 @@ def test_an_error_edge_goes_on_and_the_other_path_is_skipped(made: Services) -> 
     assert end.output == "sorry"
     statuses = {e.block: e.status for e in recorder.of(ev.BlockFinished)}
     assert statuses == {"start": "executed", "agent_1": "failed", "fine": "skipped", "sorry": "executed"}
+
+
+def test_what_an_error_edge_caught_is_no_success(made: Services) -> None:
+    """Contract 3.5: an output all the same, success false, and the handler may say what failed."""
+    made_of = document(
+        {"id": "sorry", "type": "response", "config": {"body": "{{ blocks.agent_1.error }}"}},
+        edges=[{"source": "agent_1", "target": "sorry", "source_handle": "error"}],
+        model="scripted/error-before",
+    )
+    run, recorder = start(made, made_of)
+    run.done.wait(10)
+    end = recorder.envelopes[-1].event
+    failed = next(e for e in recorder.of(ev.BlockFinished) if e.status == "failed")
+    assert isinstance(end, ev.RunCompleted)
+    assert (end.success, end.error, end.output) == (False, failed.message, failed.message)
+    assert "agent_1" not in end.outputs
+
+
+def test_calls_beyond_the_cap_of_a_turn_are_answered_not_run(made: Services, tmp_path: Path) -> None:
+    calls = "\n".join("      - tool_call: {name: clock, arguments: {}}" for _ in range(MAX_CALLS + 2))
+    (tmp_path / "many.yaml").write_text(f"turns:\n  - steps:\n{calls}\n  - steps:\n      - text: done\n")
+    run, recorder = start(made, agent("scripted/many", tools=["clock"]))
+    run.done.wait(20)
+    statuses = [e.status for e in recorder.of(ev.ToolFinished)]
+    assert (statuses.count("success"), statuses.count("error")) == (MAX_CALLS, 2)
+    assert isinstance(recorder.envelopes[-1].event, ev.RunCompleted)
 
 
 def test_a_block_that_takes_too_long_fails_with_its_own_code(made: Services) -> None:

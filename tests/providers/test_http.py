@@ -323,3 +323,18 @@ class TestLeaving:
                 list(stream(scope, connection(address)))
             assert closed.wait(5)
             canceller.join()
+
+
+def test_an_answer_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("providers.http.MAX_ANSWER", 10_000)
+
+    def handle(peer: Peer) -> None:
+        peer.request()
+        peer.send(CHUNKED)
+        for _ in range(1_000):
+            peer.send(piece(sse(chunk({"content": "more"}))))
+
+    with raw_server(handle) as address:
+        said, error = failure(address)
+    assert error.code == "provider_bad_stream"
+    assert len(said) < 10_000

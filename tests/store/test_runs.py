@@ -173,3 +173,12 @@ def test_a_store_that_never_ran_anything_is_no_owner(settings, store):
 
     assert store._writer.submit(count).wait() == 0
     reader.close()
+
+
+def test_a_run_is_known_to_other_processes_as_soon_as_it_was_started(sqlite_settings, open_store):
+    """A client that has a run's id may ask any worker for it."""
+    mine, other_process = open_store(sqlite_settings), open_store(sqlite_settings)
+    mine.runs.heartbeat(mine.owner_id)
+    mine.keys.create("the thread has done what was due")
+    mine.runs.started(rows.started("run_1"))
+    assert other_process.runs.get("run_1")["status"] == "running"

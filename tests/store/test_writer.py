@@ -148,6 +148,7 @@ def test_large_starts_are_left_to_the_thread(sqlite_settings, open_store, monkey
     monkeypatch.setattr(store._writer._inline, "commit", lambda jobs: seen.append(len(jobs)) or commit(jobs))
     store.runs.started(rows.started("run_1"))
     store.runs.finished(rows.ended("run_1"), []).wait()
+    assert seen == [1, 1], "what is small is committed at once"
     store.runs.started(rows.started("run_2", input="x" * MOST_BYTES))
+    assert seen == [1, 1], "what is large is not"
     store.runs.finished(rows.ended("run_2"), []).wait()
-    assert seen == [2], "only what is small"

@@ -60,6 +60,19 @@ def test_a_body_of_another_type(studio: Studio, workflow: str, content_type: str
     assert_error(answer, 415, "unsupported_media_type", says="application/json")
 
 
+def test_a_compressed_body_is_not_guessed_at(studio: Studio, workflow: str) -> None:
+    answer = studio.client.post(
+        f"/api/workflows/{workflow}/execute",
+        data=b"{}",
+        headers={
+            "X-API-Key": studio.keys["run"],
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+        },
+    )
+    assert_error(answer, 415, "unsupported_media_type", says="Content-Encoding")
+
+
 @pytest.mark.parametrize(
     "content_type", ["application/json", "Application/JSON; charset=UTF-8", "application/x+json"]
 )
