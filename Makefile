@@ -8,8 +8,9 @@ BASE_PYTHON := $(shell for p in python3.11 python3 python3.13 python3.12; do \
     command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
     && echo $$p && break; done)
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
-# pytest's own arguments: make test ARGS="tests/streams -k reset"
+# pytest's own arguments: make test ARGS="tests/streams -k reset". Without any, all tests on all processors.
 ARGS ?=
+TESTS := $(or $(ARGS),-q -n auto --dist loadfile)
 SETUP := setup.cfg pyproject.toml
 
 RUN_READY := $(VENV)/.studio-run
@@ -32,7 +33,7 @@ serve: $(RUN_READY)
 	@exec $(VENV)/bin/studio serve
 
 test: $(DEV_READY)
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest $(TESTS)
 
 check: $(DEV_READY)
 	$(VENV)/bin/ruff check .

@@ -130,7 +130,6 @@ def test_with_the_header_text_is_live_and_taken_back(studio: Studio, tooling: st
         ({STUDIO: ""}, set()),
         ({}, set()),
     ],
-    ids=str,
 )
 def test_each_sent_name_is_echoed_with_the_one_token(
     studio: Studio, plain: str, headers: dict[str, str], echo: set[str]
