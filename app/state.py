@@ -249,15 +249,6 @@ class RunState:
                 out[name] = text
         return out
 
-    def standing_text(self) -> dict[str, str]:
-        """``{block: text}`` as a live reader sees it now: the final answer, else the open turn's text."""
-        out = {}
-        for name, state in self.blocks.items():
-            text = state.final_text if state.final_text is not None else state.partial + "".join(state.live)
-            if text:
-                out[name] = text
-        return out
-
 
 #: One table for all runs: a table of bound methods would be 1.5 KB in each of a thousand streams.
 _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {

@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import json
 import typing as t
-from collections.abc import Iterator, Mapping
 
 from providers import errors, http
 from providers.anthropic_request import build_request
 from providers.decoding import EventStreamDecoder, count
 from providers.spec import (
-    Connection,
     FinishReason,
-    HttpRequest,
     ModelEvent,
     ModelRequest,
-    ProviderError,
     SourceCited,
     TextDelta,
     ThinkingDelta,
     Usage,
     UsageStated,
-    Waits,
 )
 from providers.surrogates import whole_text
 from providers.tool_calls import OpenCall
@@ -214,31 +209,8 @@ _EVENTS: dict[str, _Handler] = {
 }
 
 
-class AnthropicMessages:
-    """The wire (see ``providers.spec.Wire``); its switches are listed in ``anthropic_request``."""
-
-    name = "anthropic_messages"
-
-    def stream(
-        self, request: ModelRequest, connection: Connection, waits: Waits
-    ) -> Iterator[list[ModelEvent]]:
-        """See ``providers.spec.Wire``."""
-        return http.stream_http(self, request, connection, waits)
-
-    def build(self, request: ModelRequest, connection: Connection) -> HttpRequest:
-        """The request, not yet authenticated."""
-        return build_request(request, connection)
-
-    def decoder(self, request: ModelRequest) -> AnthropicDecoder:
-        """A fresh decoder of one response body."""
-        return AnthropicDecoder(request)
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an answer that is no stream means."""
-        return errors.http_error(status, headers, body)
-
-
-WIRE = AnthropicMessages()
+#: The wire; its switches are listed in ``anthropic_request``.
+WIRE = http.HttpWire("anthropic_messages", build_request, AnthropicDecoder)
 
 
 def _merge(data: dict[str, t.Any], delta: dict[str, t.Any]) -> None:

@@ -10,7 +10,8 @@ import functools
 import re
 import ssl
 import typing as t
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import orjson
@@ -28,19 +29,25 @@ MAX_ERROR_BODY = 1024 * 1024
 _BAD_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-class HttpWire(t.Protocol):
-    """What :func:`stream_http` needs of a wire."""
+@dataclass(frozen=True, slots=True)
+class HttpWire:
+    """A wire over HTTP (see ``providers.spec.Wire``): how it asks and how it reads what comes.
+
+    :ivar build: makes the request, not yet authenticated.
+    :ivar decoder: makes a fresh decoder of one response body.
+    :ivar error: what an answer that is no stream means, from status, headers and body.
+    """
 
     name: str
+    build: Callable[[ModelRequest, Connection], HttpRequest]
+    decoder: Callable[[ModelRequest], Decoder]
+    error: Callable[[int, Mapping[str, str], bytes], ProviderError] = errors.http_error
 
-    def build(self, request: ModelRequest, connection: Connection) -> HttpRequest:
-        """The request, not yet authenticated."""
-
-    def decoder(self, request: ModelRequest) -> Decoder:
-        """A fresh decoder of one response body."""
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an answer that is no stream means."""
+    def stream(
+        self, request: ModelRequest, connection: Connection, waits: Waits
+    ) -> Iterator[list[ModelEvent]]:
+        """See ``providers.spec.Wire``."""
+        return stream_http(self, request, connection, waits)
 
 
 def stream_http(

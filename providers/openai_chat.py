@@ -8,25 +8,21 @@ The request side, with the switches a family may set, is ``openai_chat_request``
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from providers import errors, http
 from providers.decoding import EventStreamDecoder, count
 from providers.openai_chat_request import build_request
 from providers.spec import (
-    Connection,
     FinishReason,
-    HttpRequest,
     ModelEvent,
     ModelRequest,
-    ProviderError,
     ProviderErrorCode,
     SourceCited,
     TextDelta,
     ThinkingDelta,
     Usage,
     UsageStated,
-    Waits,
 )
 
 _FINISH: dict[str, FinishReason] = {
@@ -297,31 +293,8 @@ class OpenAIChatDecoder(EventStreamDecoder):
         return replay or None
 
 
-class OpenAIChat:
-    """The wire (see ``providers.spec.Wire``); its switches are listed in ``openai_chat_request``."""
-
-    name = "openai_chat"
-
-    def stream(
-        self, request: ModelRequest, connection: Connection, waits: Waits
-    ) -> Iterator[list[ModelEvent]]:
-        """See ``providers.spec.Wire``."""
-        return http.stream_http(self, request, connection, waits)
-
-    def build(self, request: ModelRequest, connection: Connection) -> HttpRequest:
-        """The request, not yet authenticated."""
-        return build_request(request, connection)
-
-    def decoder(self, request: ModelRequest) -> OpenAIChatDecoder:
-        """A fresh decoder of one response body."""
-        return OpenAIChatDecoder(request)
-
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an answer that is no stream means."""
-        return errors.http_error(status, headers, body)
-
-
-WIRE = OpenAIChat()
+#: The wire; its switches are listed in ``openai_chat_request``.
+WIRE = http.HttpWire("openai_chat", build_request, OpenAIChatDecoder)
 
 
 def _part(kind: str, text: str) -> dict[str, t.Any]:

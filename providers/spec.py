@@ -257,9 +257,11 @@ class Waits(t.Protocol):
 
 
 class Wire(t.Protocol):
-    """A protocol spoken by vendors. ``name`` is stable and recorded beside ``replay``."""
+    """A protocol spoken by vendors."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Stable; recorded beside ``replay``."""
 
     def stream(
         self, request: ModelRequest, connection: Connection, waits: Waits
