@@ -11,8 +11,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import typing as t
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import gevent
 from gevent import Greenlet, get_hub
@@ -72,6 +71,17 @@ class FlowGate:
         self._open.wait()
 
 
+_NONE: frozenset[t.Any] = frozenset()
+_T = t.TypeVar("_T")
+
+
+def _with(some: set[_T] | frozenset[_T], one: _T) -> set[_T]:
+    """``some`` with ``one`` added, as a set of its own."""
+    found = some if isinstance(some, set) else set(some)
+    found.add(one)
+    return found
+
+
 class _Wait:
     """The guard of one scope. Holds no state of its own, so one object serves every wait of the scope."""
 
@@ -99,9 +109,22 @@ class _Idle:
         self.scope = scope
         self.seconds = seconds
         self.loop = get_hub().loop
-        self.last: float = self.loop.now()
-        self.timer = self.loop.timer(seconds)
+        self.last = 0.0
+        self.timer: t.Any = None
+
+    def __enter__(self) -> None:
+        self.last = self.loop.now()
+        self.timer = self.loop.timer(self.seconds)
         self.timer.start(self._fired)
+        self.scope.idle = self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.timer.stop()
+        self.timer.close()
+        scope = self.scope
+        scope.idle = None
+        if scope.cause is None:
+            scope.calm()
 
     def _fired(self) -> None:
         left = self.last + self.seconds - self.loop.now()
@@ -120,10 +143,6 @@ class _Idle:
             f"The model sent nothing for {self.seconds:g} s; try again or raise the idle limit.",
         )
 
-    def close(self) -> None:
-        self.timer.stop()
-        self.timer.close()
-
 
 class RunScope:
     """One level of a run (run, block, batch or call) with its greenlets, waits and deadlines.
@@ -131,6 +150,26 @@ class RunScope:
     :param parent: the enclosing scope; its cancellation reaches this one.
     :param gate: the run's flow gate, inherited from the parent.
     """
+
+    # A thousand streams have two scopes each: no dict, and no set before there is something to put into it.
+    __slots__ = (
+        "_changed",
+        "_children",
+        "_closed",
+        "_thrown",
+        "_timers",
+        "_wait",
+        "abandoned",
+        "cause",
+        "error",
+        "flow",
+        "gated",
+        "greenlets",
+        "idle",
+        "interrupt",
+        "parent",
+        "waiting",
+    )
 
     def __init__(self, parent: RunScope | None = None, gate: FlowGate | None = None) -> None:
         self.parent = parent
@@ -140,19 +179,19 @@ class RunScope:
         self.error: BaseException | None = None
         self.gated = False
         self.waiting: dict[t.Any, bool] = {}
-        self.greenlets: set[Task] = set()
+        self.greenlets: set[Task] | frozenset[Task] = _NONE
         self.abandoned = 0
-        self._children: set[RunScope] = set()
-        self._thrown: set[t.Any] = set()
-        self._timers: list[t.Any] = []
+        self._children: set[RunScope] | frozenset[RunScope] = _NONE
+        self._thrown: set[t.Any] | frozenset[t.Any] = _NONE
+        self._timers: tuple[t.Any, ...] = ()
         self._changed: Event | None = None
-        self._idle: _Idle | None = None
+        self.idle: _Idle | None = None
         self._wait = _Wait(self)
         self._closed = False
         if parent is not None:
             if parent.cause is not None:
                 raise Cancelled(parent.cause)
-            parent._children.add(self)
+            parent._children = _with(parent._children, self)
 
     # -- waits -------------------------------------------------------------------------------
 
@@ -165,22 +204,18 @@ class RunScope:
 
     def progress(self) -> None:
         """Restart the idle limit."""
-        idle = self._idle
+        idle = self.idle
         if idle is not None:
             idle.last = idle.loop.now()
 
-    @contextmanager
-    def idle_limit(self, seconds: float) -> Iterator[None]:
+    def idle_limit(self, seconds: float) -> _Idle:
         """While open, ``seconds`` of silence end the wait with ``ProviderError("provider_idle")``."""
-        self._idle = idle = _Idle(self, seconds)
-        try:
-            yield
-        finally:
-            idle.close()
-            self._idle = None
-            if self.cause is None:
-                self.interrupt = None
-                self._thrown.clear()
+        return _Idle(self, seconds)
+
+    def calm(self) -> None:
+        """Forget an interruption that was not a cancellation."""
+        self.interrupt = None
+        self._thrown = _NONE
 
     def gate(self) -> None:
         """Block while the run's reader is too far behind."""
@@ -224,13 +259,13 @@ class RunScope:
             return
         for waiter in list(self.waiting):
             if waiter not in self._thrown and self.waiting.pop(waiter, False):
-                self._thrown.add(waiter)
+                self._thrown = _with(self._thrown, waiter)
                 waiter.throw(make())
 
     def deadline(self, seconds: float, cause: str) -> None:
         """Cancel with ``cause`` after ``seconds`` unless the scope is closed before."""
         timer = get_hub().loop.timer(seconds)
-        self._timers.append(timer)
+        self._timers += (timer,)
         timer.start(self.cancel, cause)
 
     # -- greenlets ---------------------------------------------------------------------------
@@ -242,7 +277,7 @@ class RunScope:
         as :attr:`error` and cancels the scope with cause ``block_failed``.
         """
         greenlet = Greenlet(contextvars.copy_context().run, self._guarded, fn, *args)
-        self.greenlets.add(greenlet)
+        self.greenlets = _with(self.greenlets, greenlet)
         greenlet.start()
         return greenlet
 
@@ -256,7 +291,7 @@ class RunScope:
                 self.error = exc
             self.cancel("block_failed")
         finally:
-            self.greenlets.discard(t.cast(Task, getcurrent()))
+            t.cast("set[Task]", self.greenlets).discard(t.cast(Task, getcurrent()))
             if self._changed is not None:
                 self._changed.set()
 
@@ -290,9 +325,9 @@ class RunScope:
         for timer in self._timers:
             timer.stop()
             timer.close()
-        self._timers.clear()
+        self._timers = ()
         if self.parent is not None:
-            self.parent._children.discard(self)
+            t.cast("set[RunScope]", self.parent._children).discard(self)
 
     def __enter__(self) -> RunScope:
         return self
