@@ -12,6 +12,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import gevent
 from gevent.event import Event
 
 from app import events as ev
@@ -205,6 +206,10 @@ class Run:
             terminal = self._cancelled(self.scope.cause or "server_shutdown")
         self.ending = terminal
         self.readers.close()
+        if isinstance(terminal, ev.RunCancelled):
+            # Its upstream is closed. When a thousand clients leave at once, let the others close theirs before
+            # the first of them writes its record.
+            gevent.sleep(0)
         try:
             self._settle(terminal)
             terminal = self.ending = settle.with_usage(terminal, self.usage())
