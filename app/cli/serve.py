@@ -81,10 +81,13 @@ def _prepare(chosen: Settings) -> str | None:
 
     :returns: the owner key, when it was just made.
     """
-    from app.store import Store
+    from app.store import NotMigrated, Store
 
     store = Store(chosen)
-    store.migrate()
+    try:
+        store.check_revision()
+    except NotMigrated:  # asked first: to look costs nothing, to load what migrates costs a quarter of the start
+        store.migrate()
     store.open()
     try:
         _import_examples(store)
@@ -98,12 +101,12 @@ def _prepare(chosen: Settings) -> str | None:
 
 def _import_examples(store: Store) -> None:
     """Import and deploy the examples that are not there."""
-    from app.cli.context import read_document
-    from app.web.catalog import compiled
-
     missing = [name for name in EXAMPLES if store.workflows.get(name) is None]
     if not missing:
         return
+    from app.cli.context import read_document
+    from app.web.catalog import compiled
+
     plugins = load_plugins()
     for name in missing:
         document = read_document(str(shipped(f"examples/{name}.yaml")))
