@@ -64,8 +64,8 @@ def create_services(settings: Settings | None = None, *, clock: Clock | None = N
 
     from app import builtins, config
     from app.clock import SystemClock
-    from app.engine.scope import ToolThreads
     from app.engine.services import Services
+    from app.engine.threads import ToolThreads
     from app.store import Store
     from plugins.manager import create_manager
     from plugins.registry import Registry

@@ -86,7 +86,9 @@ def _prepare(chosen: Settings) -> str | None:
     store = Store(chosen)
     try:
         store.check_revision()
-    except NotMigrated:  # asked first: to look costs nothing, to load what migrates costs a quarter of the start
+    except (
+        NotMigrated
+    ):  # asked first: to look costs nothing, to load what migrates costs a quarter of the start
         store.migrate()
     store.open()
     try:

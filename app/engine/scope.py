@@ -16,7 +16,6 @@ from collections.abc import Callable
 import gevent
 from gevent import Greenlet, get_hub
 from gevent.event import Event
-from gevent.threadpool import ThreadPool
 from greenlet import getcurrent
 
 from providers.spec import ProviderError
@@ -334,29 +333,6 @@ class RunScope:
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
-
-
-class ToolThreads:
-    """Native threads for tools that block or compute; never the hub's own pool, where DNS lives.
-
-    :param size: most tools at once; further ones wait.
-    """
-
-    def __init__(self, size: int = 8) -> None:
-        self._size = size
-        self._pool: ThreadPool | None = None
-
-    def run(self, fn: Callable[[], t.Any], scope: RunScope) -> t.Any:
-        """The result of ``fn()`` run in a thread. A cancelled caller leaves at once; the late result is dropped."""
-        if self._pool is None:
-            self._pool = ThreadPool(self._size)
-        with scope.wait():
-            return self._pool.spawn(fn).get()
-
-    def close(self) -> None:
-        """Let idle threads end."""
-        if self._pool is not None:
-            self._pool.maxsize = 0
 
 
 def gather(scope: RunScope, jobs: t.Sequence[Callable[[RunScope], None]]) -> None:

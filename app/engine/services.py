@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from app.clock import Clock, SystemClock
-from app.engine.scope import ToolThreads
+from app.engine.threads import ToolThreads
 from plugins.registry import Registry
 
 if t.TYPE_CHECKING:

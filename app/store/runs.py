@@ -61,6 +61,10 @@ class Runs:
         self._backend, self._writer, self._heartbeat, self._clock = backend, writer, heartbeat, clock
         self._owner_id = owner_id
         self._watch: Watch | None = None
+        self._prepare_runs(backend)
+        self._prepare_owners(backend)
+
+    def _prepare_runs(self, backend: Backend) -> None:
         r, b, u = runs.c, run_blocks.c, run_usage.c
         this = r.id == bindparam("run")
         self._insert = backend.prepare(insert(runs))
@@ -89,6 +93,9 @@ class Runs:
             .where(u.run_id == bindparam("run"))
             .order_by(u.position)
         )
+
+    def _prepare_owners(self, backend: Backend) -> None:
+        r = runs.c
         open_ = (r.ended_at.is_(None), r.status != "paused")
         self._open = backend.prepare(
             select(r.owner_id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)

@@ -52,7 +52,7 @@ def test_known_values_are_masked_in_any_spelling():
             "OPENAI_API_KEY": "plain+value/with=signs",
             "VENDOR_TOKEN": "short",
             "STUDIO_DATABASE_URL": "postgresql://u:p%40ssword@db/x",
-            "HOME": "/root/plain",
+            "HOME": "/srv/plain",
         }
     )
     assert set(known) == {"plain+value/with=signs", "p%40ssword", "p@ssword"}
