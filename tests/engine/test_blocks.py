@@ -11,6 +11,8 @@ import pytest
 from app import events as ev
 from app.agents.calls import MAX_CALLS
 from app.engine.services import Services
+from app.streams.agent_events import AgentEvents, AgentEventsOptions
+from app.streams.rights import Rights
 from tests.support.engine import agent, services, start
 
 pytestmark = pytest.mark.leak_check
@@ -219,3 +221,26 @@ def test_usage_is_stored_per_model_call(made: Services) -> None:
     row = made.store.runs.get(run.id)
     assert row is not None
     assert all(usage["model"] == "scripted/two-tools" for usage in row["usages"])
+
+
+def test_a_structured_answer_is_sent_once_and_its_fields_stand_at_top_level(made: Services) -> None:
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
+    run, recorder = start(made, agent("scripted/structured", response_format=schema))
+    run.done.wait(10)
+    end = recorder.envelopes[-1].event
+    assert isinstance(end, ev.RunCompleted)
+    assert end.output["answer"] == "forty-two"
+    options = AgentEventsOptions(run.id, True, False, Rights(), None, ("agent_1",))
+    projection = AgentEvents(options)
+    body = b"".join(projection.frames(envelope) for envelope in recorder.envelopes)
+    assert body.count(b'"chunk":') == 1
+    assert b"chunk_reset" not in body
+
+
+def test_an_answer_that_does_not_fit_its_format_fails_the_run(made: Services) -> None:
+    schema = {"type": "object", "required": ["nothing_of_that_name"]}
+    run, recorder = start(made, agent("scripted/structured", response_format=schema))
+    run.done.wait(10)
+    end = recorder.envelopes[-1].event
+    assert isinstance(end, ev.RunFailed)
+    assert (end.code, end.block) == ("structured_output_invalid", "agent_1")
