@@ -66,19 +66,19 @@ class SqliteBackend:
     def connect(self) -> sqlite3.Connection:
         """See :class:`app.store.db.Backend`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        raw = sqlite3.connect(
-            self.path, timeout=_BUSY_MS / 1000, isolation_level=None, check_same_thread=False
-        )
-        raw.execute("PRAGMA synchronous=NORMAL")
-        raw.execute("PRAGMA foreign_keys=ON")
-        return raw
+        return self._open_writing(_BUSY_MS / 1000)
 
     def connect_inline(self) -> sqlite3.Connection:
         """See :class:`app.store.db.Backend`. Checkpoints, which do wait for the disk, are left to the thread."""
-        raw = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        raw = self._open_writing(0)
+        raw.execute("PRAGMA wal_autocheckpoint=0")
+        return raw
+
+    def _open_writing(self, timeout_s: float) -> sqlite3.Connection:
+        """A connection that writes; whoever uses it, its commits are equally safe."""
+        raw = sqlite3.connect(self.path, timeout=timeout_s, isolation_level=None, check_same_thread=False)
         raw.execute("PRAGMA synchronous=NORMAL")
         raw.execute("PRAGMA foreign_keys=ON")
-        raw.execute("PRAGMA wal_autocheckpoint=0")
         return raw
 
     def begin(self, raw: sqlite3.Connection) -> None:
