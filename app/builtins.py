@@ -6,12 +6,19 @@ takes nothing else with it.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from app.config import Settings
 from plugins.hookspecs import hookimpl
 from plugins.spec import BlockType, ProviderFamily, Tool
+
+#: Modules of ``plugins/families`` whose ``FAMILY`` needs nothing of the settings, by name.
+FAMILIES = (
+    "anthropic",
+    "openai_compatible",
+)
 
 
 class Builtins:
@@ -30,13 +37,9 @@ class Builtins:
 
     @hookimpl
     def provider_families(self) -> Iterator[ProviderFamily]:
-        """``openai-compatible``, ``anthropic``, ``scripted``, ``local``; what fails to import loses what follows it."""
-        from plugins.families import openai_compatible
-
-        yield openai_compatible.FAMILY
-        from plugins.families import anthropic
-
-        yield anthropic.FAMILY
+        """Every module of :data:`FAMILIES`, then ``scripted`` and ``local``; one that fails loses what follows it."""
+        for name in FAMILIES:
+            yield importlib.import_module(f"plugins.families.{name}").FAMILY
         from plugins.families import scripted
 
         yield scripted.family(self._scripts_folder)

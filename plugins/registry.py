@@ -8,36 +8,35 @@ was made from stay the same. Every error names the thing, what is near it and th
 from __future__ import annotations
 
 import difflib
+import importlib
 import os
 import re
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import urlsplit
 
+from plugins import model_map
 from plugins.capabilities import model_names
+from plugins.connections import (
+    NotConfigured,
+    RegistryError,
+    Variables,
+    connect,
+    dialect_of,
+    first,
+    variable_prefix,
+)
 from plugins.manager import PluginManager
 from plugins.spec.blocks import BlockType
 from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
 from plugins.spec.tools import Tool
-from providers.spec import Connection, Wire
+from providers.spec import Wire
 
 _FAMILY_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-#: A path segment that already pins an API version: ``v1``, ``v1beta``, ``v4``.
-_VERSION_SEGMENT = re.compile(r"/v\d+[a-z0-9]*(?:/|$)")
 _CACHE_LIMIT = 1024
-_TRUE = frozenset({"1", "true", "yes", "on"})
 
 _T = t.TypeVar("_T")
-
-
-class RegistryError(Exception):
-    """A model cannot be used. ``message`` names it and the cure and is safe to show."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 class UnknownFamily(RegistryError):
@@ -48,30 +47,6 @@ class UnknownModel(RegistryError):
     """A closed family lacks the model, or the model's name is empty."""
 
 
-class NotConfigured(RegistryError):
-    """An address or a credential is missing or unusable; ``variable`` is the environment variable to set."""
-
-    def __init__(self, message: str, variable: str) -> None:
-        super().__init__(message)
-        self.variable = variable
-
-
-class _Variables:
-    """The environment variables of one family, in the order they are tried (contract section 12)."""
-
-    def __init__(self, family: ProviderFamily) -> None:
-        prefix = variable_prefix(family.id)
-        self.base = (f"{prefix}_API_BASE", *family.connection.base_vars)
-        self.key = (f"{prefix}_API_KEY", *family.connection.key_vars)
-        self.inline = (f"{prefix}_INLINE_THINKING",) if "inline_thinking" in family.dialect else ()
-        self.all = (*self.base, *self.key, *self.inline)
-
-
-def variable_prefix(family_id: str) -> str:
-    """``STUDIO_<FAMILY>`` with hyphens and dots as underscores."""
-    return "STUDIO_" + re.sub(r"[-.]", "_", family_id).upper()
-
-
 class Registry:
     """Everything the plugins of ``manager`` contribute.
 
@@ -80,7 +55,7 @@ class Registry:
 
     def __init__(self, manager: PluginManager) -> None:
         self.manager = manager
-        self._variables: dict[str, _Variables] = {}
+        self._variables: dict[str, Variables] = {}
         self._capabilities: dict[tuple[str, str], Capabilities] = {}
         self._resolved: dict[tuple[str, float, float], tuple[tuple[str | None, ...], ResolvedModel]] = {}
         self._family_plugin: dict[str, str] = {}
@@ -134,7 +109,7 @@ class Registry:
                     f'{variable_prefix(other)}_* with "{other}" of plugin "{self._family_plugin[other]}"; '
                     "rename one"
                 )
-        self._variables.setdefault(family_id, _Variables(family))
+        self._variables.setdefault(family_id, Variables(family))
         self._family_plugin.setdefault(family_id, plugin)
         return None
 
@@ -159,14 +134,15 @@ class Registry:
         cached = self._resolved.get((model_id, idle_s, connect_s))
         if cached is not None and cached[0] == values:
             return cached[1]
-        connection = self._connection(family, environ)
+        variables = self._variables[family.id]
+        connection = connect(family, variables, environ)
         resolved = ResolvedModel(
             family=family,
             model=model,
-            wire=load_wire(family.wire),
+            wire=self._wire(family, model, environ),
             connection=replace(connection, idle_s=idle_s, connect_s=connect_s),
             capabilities=self.capabilities(family, model),
-            dialect=self._dialect(family, model, environ),
+            dialect=dialect_of(family, model, variables, environ),
         )
         if len(self._resolved) >= _CACHE_LIMIT:
             self._resolved.clear()
@@ -202,7 +178,9 @@ class Registry:
         found = self._capabilities.get(key)
         if found is None:
             try:
-                found = family.capabilities(model, None)
+                found = family.capabilities(
+                    model, model_map.lookup(family.registry_prefix, family.registry_providers, model)
+                )
             except Exception as error:
                 plugin = self._family_plugin[family.id]
                 self.manager.failed(
@@ -214,15 +192,30 @@ class Registry:
             self._capabilities[key] = found
         return found
 
+    def variables(self) -> frozenset[str]:
+        """Every environment variable by which a family of this app is configured."""
+        return frozenset(name for each in self._variables.values() for name in each.all)
+
     def missing(
         self, family: ProviderFamily, environ: Mapping[str, str] = os.environ
     ) -> NotConfigured | None:
         """What keeps ``family`` from being called right now, or None."""
         try:
-            self._connection(family, environ)
+            connect(family, self._variables[family.id], environ)
         except NotConfigured as error:
             return error
         return None
+
+    def _wire(self, family: ProviderFamily, model: str, environ: Mapping[str, str]) -> Wire:
+        """The wire of one model: as ``STUDIO_<FAMILY>_WIRE`` says, else the model's own, else the family's."""
+        variable, name = first(self._variables[family.id].wire, environ)
+        if name:
+            offered = [wire for wire in (family.wire, *family.other_wires) if isinstance(wire, str)]
+            if name not in offered:
+                raise NotConfigured(f"{variable} must be one of {', '.join(offered)}", variable)
+            return load_wire(name)
+        own = family.model_wire(model) if family.model_wire is not None else None
+        return load_wire(own or family.wire)
 
     def _find(self, model_id: str) -> tuple[ProviderFamily, str]:
         family_id, slash, model = model_id.partition("/")
@@ -255,103 +248,27 @@ class Registry:
             f"there are {_listed(known)}, and more by plugins"
         )
 
-    def _connection(self, family: ProviderFamily, environ: Mapping[str, str]) -> Connection:
-        key_variable, key = _first(self._variables[family.id].key, environ)
-        base = self._base(family, environ)
-        credentials: dict[str, str] = {}
-        if key:
-            if not key.isascii() or not key.isprintable():
-                raise NotConfigured(
-                    f"{key_variable} holds characters a key cannot have (a line break, a control character or "
-                    "a non-ASCII letter); set it again",
-                    key_variable,
-                )
-            credentials["api_key"] = key
-        elif family.connection.key_required:
-            variable = _preferred(family.connection.key_vars, self._variables[family.id].key)
-            raise NotConfigured(
-                f"{family.title} needs an API key; set {variable} in the server's environment", variable
-            )
-        return Connection(base_url=base, auth=family.auth, credentials=credentials)
 
-    def _base(self, family: ProviderFamily, environ: Mapping[str, str]) -> str:
-        spec = family.connection
-        found, given = _first(self._variables[family.id].base, environ)
-        variable = found or _preferred(spec.base_vars, self._variables[family.id].base)
-        base = given or spec.default_base
-        if base is None:
-            raise NotConfigured(
-                f"{family.title} needs an address; set {variable} in the server's environment, "
-                "for example http://127.0.0.1:8080/v1",
-                variable,
-            )
-        return _normal_base(base, spec.version_path, variable) if base else ""
-
-    def _dialect(self, family: ProviderFamily, model: str, environ: Mapping[str, str]) -> Mapping[str, t.Any]:
-        dialect = dict(family.dialect)
-        if family.model_dialect is not None:
-            dialect.update(family.model_dialect(model))
-        for variable in self._variables[family.id].inline:
-            value = environ.get(variable)
-            if value is not None:
-                word = value.strip().lower()
-                # "implicit": the model never writes the opening tag.
-                dialect["inline_thinking"] = word if word == "implicit" else word in _TRUE
-        return dialect
-
-
-def _openai_chat() -> Wire:
-    from providers.openai_chat import WIRE
-
-    return WIRE
-
-
-def _anthropic_messages() -> Wire:
-    from providers.anthropic_messages import WIRE
-
-    return WIRE
-
-
-#: Built-in wires by name; imported when first resolved, to keep them off the start path.
-WIRES: Mapping[str, t.Callable[[], Wire]] = {
-    "openai_chat": _openai_chat,
-    "anthropic_messages": _anthropic_messages,
+#: Built-in wires by name and module; imported when first resolved, to keep them off the start path.
+WIRES: Mapping[str, str] = {
+    "anthropic_messages": "providers.anthropic_messages",
+    "bedrock_converse": "providers.bedrock_converse",
+    "bedrock_invoke": "providers.bedrock_invoke",
+    "cohere_chat": "providers.cohere_chat",
+    "gemini": "providers.gemini",
+    "litellm_bridge": "providers.litellm_bridge",
+    "ollama_chat": "providers.ollama_chat",
+    "openai_chat": "providers.openai_chat",
+    "openai_responses": "providers.openai_responses",
 }
 
 
 def load_wire(wire: str | Wire) -> Wire:
     """The wire object behind a family's ``wire``."""
-    return WIRES[wire]() if isinstance(wire, str) else wire
-
-
-def _first(variables: Iterable[str], environ: Mapping[str, str]) -> tuple[str, str]:
-    for variable in variables:
-        value = (environ.get(variable) or "").strip()
-        if value:
-            return variable, value
-    return "", ""
-
-
-def _preferred(own: Sequence[str], all_names: Sequence[str]) -> str:
-    """The variable to name in a message: the vendor's own when it has one, for people know that."""
-    return own[0] if own else all_names[0]
-
-
-def _normal_base(base: str, version_path: str, variable: str) -> str:
-    base = base.strip().rstrip("/")
-    try:
-        parts = urlsplit(base)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or not base.isprintable() or " " in base:
-        # The value is not repeated: it may hold a password.
-        raise NotConfigured(
-            f"{variable} is no http or https address; set it to one like https://host/v1", variable
-        )
-    if version_path and not _VERSION_SEGMENT.search(urlsplit(base).path):
-        base += version_path
-    return base
+    if not isinstance(wire, str):
+        return wire
+    made: Wire = importlib.import_module(WIRES[wire]).WIRE
+    return made
 
 
 def _is_known(model: str, known: Iterable[str]) -> bool:

@@ -61,15 +61,35 @@ class Decoder(t.Protocol):
         """
 
 
-class EventStreamDecoder:
-    """Base of the decoders; a wire adds :meth:`_value`, :meth:`_usage` and :meth:`_replay`."""
+class Reader(t.Protocol):
+    """Bytes to ``(event name, JSON payload)`` pairs: an event stream, JSON lines, another vendor's framing.
 
-    def __init__(self, request: ModelRequest) -> None:
+    ``stray`` is the beginning of a body that was none of the reader's, for telling an error report.
+    """
+
+    @property
+    def stray(self) -> bytes:
+        """See the class."""
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """The pairs that ``data`` completes."""
+
+    def end(self) -> list[tuple[bytes, bytes]]:
+        """What the end of the body completes."""
+
+
+class EventStreamDecoder:
+    """Base of the decoders; a wire adds :meth:`_value`, :meth:`_usage` and :meth:`_replay`.
+
+    :param reader: takes the bytes apart; default: server-sent events.
+    """
+
+    def __init__(self, request: ModelRequest, reader: Reader | None = None) -> None:
         self.moved = False
         self.finished = False
         self.done = False
         self.failure: ProviderError | None = None
-        self._reader = SseReader()
+        self._reader: Reader = reader or SseReader()
         self._read = self._reader.feed
         self._calls = CallBook(request)
         self._label: FinishReason | None = None

@@ -36,12 +36,14 @@ class HttpWire:
     :ivar build: makes the request, not yet authenticated.
     :ivar decoder: makes a fresh decoder of one response body.
     :ivar error: what an answer that is no stream means, from status, headers and body.
+    :ivar json_stream: a good answer may be JSON (lines, an array); its decoder tells an error report from it.
     """
 
     name: str
     build: Callable[[ModelRequest, Connection], HttpRequest]
     decoder: Callable[[ModelRequest], Decoder]
     error: Callable[[int, Mapping[str, str], bytes], ProviderError] = errors.http_error
+    json_stream: bool = False
 
     def stream(
         self, request: ModelRequest, connection: Connection, waits: Waits
@@ -61,7 +63,7 @@ def stream_http(
     :raises ProviderError: with a code of contract section 11, at any point.
     """
     http = wire.build(request, connection)
-    connection.auth.apply(http, connection.credentials)
+    _authenticate(http, connection, waits)
     address, payload = _serialise(http)
     upstream = POOL.take(address)
     if upstream is not None:
@@ -71,6 +73,14 @@ def stream_http(
         except _Stale:  # the peer closed it just now, before a byte of an answer: as if it had not been kept
             pass
     yield from _call(_connect(address, connection, waits), payload, wire, request, connection, waits)
+
+
+def _authenticate(http: HttpRequest, connection: Connection, waits: Waits) -> None:
+    """A scheme sees the options, too: a signature covers the region."""
+    known = {**connection.options, **connection.credentials} if connection.options else connection.credentials
+    if (prepare := getattr(connection.auth, "prepare", None)) is not None:
+        prepare(known, connection.connect_s, waits)
+    connection.auth.apply(http, known)
 
 
 class _Stale(Exception):
@@ -205,7 +215,7 @@ def _stream_start(
         )
     data = body.feed(first) if first else b""
     document = head.status >= 400
-    if not document and "json" in head.headers.get("content-type", "").lower():
+    if not document and not wire.json_stream and "json" in head.headers.get("content-type", "").lower():
         data = _read_until(upstream, body, data, waits, enough=lambda got: bool(got.strip()))
         document = data.lstrip(b" \r\n\t\xef\xbb\xbf")[:1] in (b"{", b"[")
     if not document:

@@ -39,6 +39,8 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from providers.spec import FinishReason, ProviderErrorCode, Usage
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
@@ -274,9 +276,8 @@ class _Reader:
         usage, at = self._mapping(step, "usage", path, _USAGE)
         if usage is None:
             return None
-        return Count(
-            Usage(**{key: int(self._number(usage, key, at, 0, 0, 10**12)) for key in _USAGE if key in usage})
-        )
+        counts = {key: int(self._number(usage, key, at, 0, 0, 10**12)) for key in _USAGE if key in usage}
+        return Count(msgspec.convert(counts, Usage))
 
     def _finish(self, step: Mapping[str, t.Any], path: str) -> Step:
         self._keys(step, ("finish",), path)

@@ -77,7 +77,12 @@ class SourceCited(ModelEvent, frozen=True, gc=False):
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Token counts of one model call as the vendor last stated them; None where it said nothing."""
+    """Token counts of one model call as the vendor last stated them; None where it said nothing.
+
+    Every wire brings its vendor's counts into one shape: ``input`` is all of the prompt, what was read from
+    (``cache_read``) and written to (``cache_write``) the vendor's prompt cache included; ``output`` is all that was
+    generated, ``reasoning`` included. ``estimated``: counted by us, because the vendor said nothing.
+    """
 
     input: int | None = None
     output: int | None = None
@@ -85,6 +90,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     cache_read: int | None = None
     cache_write: int | None = None
     reasoning: int | None = None
+    estimated: bool = False
 
 
 class UsageStated(ModelEvent, frozen=True, gc=False):
@@ -133,10 +139,20 @@ class ProviderError(Exception):
         self.retry_after = retry_after
 
 
+class FilePart(msgspec.Struct, frozen=True):
+    """A file shown to the model. ``text`` files are UTF-8; ``media_type`` is e.g. ``image/png``; ``data`` its bytes."""
+
+    kind: t.Literal["image", "pdf", "text"]
+    media_type: str
+    data: bytes
+    name: str = ""
+
+
 class UserMessage(msgspec.Struct, frozen=True):
-    """What the user side said."""
+    """What the user side said, and the files it showed, which come before the text on the vendor's side."""
 
     text: str
+    files: tuple[FilePart, ...] = ()
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -185,6 +201,8 @@ class ModelRequest:
     another call, by ``mint_id()``, and uses the replacement in ``replay`` too.
     ``tool_choice`` is ``auto``, ``none``, ``required`` or a tool's name. ``thinking`` is a level of
     contract section 2, a token budget, or None. ``show_thinking``: someone may see it.
+    ``cache``: mark the part of the prompt that later calls repeat for the vendor's prompt cache, where the vendor
+    wants marks. ``conversation`` names the conversation for vendors that route by it (a cache key); never shown.
     ``dialect`` holds the family's switches for this wire.
     """
 
@@ -204,6 +222,8 @@ class ModelRequest:
     parallel_tool_calls: bool | None = None
     response_format: Mapping[str, t.Any] | None = None
     used_ids: t.AbstractSet[str] = frozenset()
+    cache: bool = False
+    conversation: str = ""
     dialect: Mapping[str, t.Any] = field(default_factory=dict)
 
 
@@ -212,13 +232,15 @@ class Connection:
     """Where and as whom to call: resolved per request, never stored.
 
     ``base_url`` has no trailing slash. ``auth.apply`` is called after the body is known.
-    Times are seconds. ``idle_s``: longest silence between two pieces of progress.
+    ``credentials`` are secret (``api_key`` and what a family's settings name); ``options`` are not (a region,
+    a deployment, an API version). Times are seconds. ``idle_s``: longest silence between two pieces of progress.
     """
 
     base_url: str
     auth: Auth
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     connect_s: float = 10.0
     idle_s: float = 60.0
 
@@ -237,7 +259,22 @@ class Auth(t.Protocol):
     """An authentication scheme (``providers/auth.py``, or a family's own)."""
 
     def apply(self, request: HttpRequest, credentials: Mapping[str, str]) -> None:
-        """Add what the vendor needs to ``request``. Synchronous; may cache tokens."""
+        """Add what the vendor needs to ``request``. Synchronous; may cache tokens.
+
+        ``credentials`` are the connection's credentials and options together.
+        A scheme that has to ask somebody for a token is a :class:`FetchingAuth` as well.
+        """
+
+
+@t.runtime_checkable
+class FetchingAuth(Auth, t.Protocol):
+    """A scheme that fetches a token first (OAuth, a command); called before :meth:`Auth.apply`, never per token."""
+
+    def prepare(self, credentials: Mapping[str, str], connect_s: float, waits: Waits) -> None:
+        """Make sure that a fresh token is cached. Waits only inside ``waits``.
+
+        :raises ProviderError: ``provider_auth`` or ``provider_unavailable`` when there is none to be had.
+        """
 
 
 class Waits(t.Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable
 
-from plugins.registry import RegistryError
+from plugins.connections import RegistryError
 from plugins.spec import Capabilities
 
 

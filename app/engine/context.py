@@ -14,7 +14,7 @@ from app.engine.journal import BlockJournal, Journal
 from app.engine.scope import Cancelled, RunScope, gather
 from app.engine.services import Services
 from app.errors import RunError
-from plugins.registry import NotConfigured, RegistryError
+from plugins.connections import NotConfigured, RegistryError
 from plugins.spec import ResolvedModel, Tool
 from providers.spec import Waits
 

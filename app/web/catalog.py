@@ -15,7 +15,8 @@ from app.agents.checks import checker
 from app.errors import ApiError, Problem, ValidationFailed
 from app.workflows.compiled import CompiledWorkflow
 from app.workflows.validation import compile_document
-from plugins.registry import NotConfigured, Registry, RegistryError
+from plugins.connections import NotConfigured, RegistryError
+from plugins.registry import Registry
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services

@@ -22,7 +22,7 @@ from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge,
 from app.workflows.document import parse
 from app.workflows.template_syntax import ANY_BLOCK, NAMES, inspect
 from app.workflows.tool_entries import NOT_SUPPORTED, template_problems
-from plugins.registry import RegistryError
+from plugins.connections import RegistryError
 from plugins.spec.blocks import BlockType
 
 #: What ``check_model`` does: raises with the message for a model that cannot be, returns a warning or None.

@@ -21,7 +21,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
+from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
 from providers.auth import HeaderAuth
 
 _NAME = re.compile(
@@ -97,7 +97,7 @@ def _generation(model: str) -> _Generation | None:
     return _Generation(tier, (major, minor))
 
 
-def capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
+def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do. A name without a generation is taken for a current one, with no claim on size or price."""
     generation = _generation(model)
     if generation is None:

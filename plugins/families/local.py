@@ -6,11 +6,9 @@ cannot choose tools and does not think; demonstrations of those use the ``script
 
 from __future__ import annotations
 
-import typing as t
-from collections.abc import Mapping
 from pathlib import Path
 
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
+from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
 from providers.auth import NoAuth
 from providers.local import CONTEXT_TOKENS, MAX_OUTPUT, MODEL, LocalWire, supervisor
 
@@ -26,7 +24,7 @@ _CAPABILITIES = Capabilities(
 )
 
 
-def _capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
+def _capabilities(model: str, row: Row | None) -> Capabilities:
     return _CAPABILITIES
 
 

@@ -6,10 +6,7 @@ sent, levels are passed on as a wish, prices are unknown.
 
 from __future__ import annotations
 
-import typing as t
-from collections.abc import Mapping
-
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
+from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
 from providers.auth import HeaderAuth
 
 _CAPABILITIES = Capabilities(
@@ -25,7 +22,7 @@ _CAPABILITIES = Capabilities(
 )
 
 
-def _capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
+def _capabilities(model: str, row: Row | None) -> Capabilities:
     return _CAPABILITIES
 
 

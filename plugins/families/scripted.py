@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
+from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
 from providers.auth import NoAuth
 from providers.script_schema import ScriptInvalid
 from providers.scripted import ScriptedWire, Scripts
@@ -26,7 +25,7 @@ def family(folder: Callable[[], Path | None] = lambda: None) -> ProviderFamily:
     """The family over the built-in scripts and those of ``folder()``, which is asked each time."""
     scripts = Scripts(folder)
 
-    def capabilities(model: str, row: Mapping[str, t.Any] | None) -> Capabilities:
+    def capabilities(model: str, row: Row | None) -> Capabilities:
         return replace(_CAPABILITIES, notes=_description(scripts, model))
 
     return ProviderFamily(

@@ -1,7 +1,8 @@
 """The protocols and small values plugins are written against; re-exported by ``studio_plugin``."""
 
 from plugins.spec.blocks import BlockContext, BlockType
-from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily, ResolvedModel
+from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily, ResolvedModel, Setting
+from plugins.spec.rows import Row
 from plugins.spec.tools import Tool, ToolContext, ToolFailed
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "ConnectionSpec",
     "ProviderFamily",
     "ResolvedModel",
+    "Row",
+    "Setting",
     "Tool",
     "ToolContext",
     "ToolFailed",

@@ -6,7 +6,8 @@ import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from providers.spec import Auth, Connection, Wire
+from plugins.spec.rows import Row
+from providers.spec import Auth, Connection, Waits, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,35 @@ class Capabilities:
     """Most tokens of one answer. Default: unknown."""
     price: tuple[float, float] | None = None
     """USD per million input and output tokens; ``(0, 0)`` is free, None unknown. Default: unknown."""
+    cache_price: tuple[float, float] | None = None
+    """USD per million input tokens read from, and written to, the vendor's prompt cache. Default: as other input."""
     usage_in_stream: bool = True
     """The stream states token usage. Default: True."""
     notes: str = ""
     """One sentence for the table. Default: empty."""
     source: str = ""
-    """Where the claim comes from: a vendor page, a recording, the registry row. Default: empty."""
+    """Where the claims come from: a vendor page, a measurement. Default: empty."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """By field name, where that claim comes from when it is not ``source``: the model registry's row, or the
+    family's default. Default: empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One more value of a connection, beside address and key.
+
+    :ivar name: its key in ``Connection.credentials`` (``secret``) or ``Connection.options``.
+    :ivar variables: environment variables, tried in order; ``STUDIO_<FAMILY>_<NAME>`` is tried first.
+    :ivar required: without it the family is not configured; the message names the variable.
+    :ivar default: its value when no variable is set.
+    """
+
+    name: str
+    variables: tuple[str, ...]
+    doc: str
+    required: bool = False
+    default: str | None = None
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +75,10 @@ class ConnectionSpec:
 
     ``base_vars`` and ``key_vars`` are tried in order; ``STUDIO_<FAMILY>_API_BASE`` and ``_API_KEY`` are tried first.
     A base is accepted with or without its trailing ``/v1``; ``version_path`` is what the wire expects to be there.
-    ``default_base`` None: an address must be set; empty: the wire needs none.
+    ``default_base`` None: an address must be set; empty: the wire needs none. It may name settings in braces,
+    e.g. ``https://bedrock-runtime.{region}.amazonaws.com``.
+    ``check``: what is wrong with a connection whose parts are each there or not, as ``(sentence with the cure,
+    variable)``; for families that accept one of several kinds of credentials.
     """
 
     default_base: str | None = None
@@ -59,6 +86,11 @@ class ConnectionSpec:
     key_vars: tuple[str, ...] = ()
     key_required: bool = True
     version_path: str = "/v1"
+    settings: tuple[Setting, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every call, e.g. a beta switch; values may name settings in braces; an empty value is left out."""
+    check: Callable[[Mapping[str, str], Mapping[str, str]], tuple[str, str] | None] | None = None
+    """``check(credentials, options)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +103,15 @@ class ProviderFamily:
         folder), or None for an open family.
     :ivar capabilities: rule ``(model, registry_row | None) -> Capabilities``.
     :ivar dialect: switches the wire documents.
+    :ivar model_wire: another wire for some models (a name or an object); None from it means ``wire``.
+    :ivar other_wires: further wires that ``STUDIO_<FAMILY>_WIRE`` may name for all models of the family.
+    :ivar list_models: asks the server behind a connection what it has, ``list_models(connection, waits)``, raising
+        ``ProviderError``; asked off the hot path, kept for ``list_ttl_s`` seconds, the last good answer kept longer.
+    :ivar max_concurrency: how many calls of this family may run at once in one worker; None: no limit.
+        ``STUDIO_<FAMILY>_MAX_CONCURRENCY`` overrides it.
     :ivar registry_prefix: prefix of this family's rows in the model registry.
+    :ivar registry_providers: ``litellm_provider`` values under which the registry lists this family's models
+        without a prefix.
     :ivar known: models an open family has heard of; others are a warning in validation. They are also its rows in
         the capability table. Empty: no opinion.
     :ivar model_dialect: switches that depend on the model, laid over ``dialect``.
@@ -82,10 +122,16 @@ class ProviderFamily:
     wire: str | Wire
     auth: Auth
     connection: ConnectionSpec
-    capabilities: Callable[[str, Mapping[str, t.Any] | None], Capabilities]
+    capabilities: Callable[[str, Row | None], Capabilities]
     models: Sequence[str] | Callable[[], Sequence[str]] | None = None
     dialect: Mapping[str, t.Any] = field(default_factory=dict)
+    model_wire: Callable[[str], str | Wire | None] | None = None
+    other_wires: tuple[str, ...] = ()
+    list_models: Callable[[Connection, Waits], Sequence[str]] | None = None
+    list_ttl_s: float = 300.0
+    max_concurrency: int | None = None
     registry_prefix: str | None = None
+    registry_providers: tuple[str, ...] = ()
     known: Sequence[str] = ()
     model_dialect: Callable[[str], Mapping[str, t.Any]] | None = None
 

@@ -10,16 +10,10 @@ from pathlib import Path
 import pytest
 
 from app import builtins, config
+from plugins.connections import NotConfigured, RegistryError, variable_prefix
 from plugins.hookspecs import hookimpl
 from plugins.manager import create_manager
-from plugins.registry import (
-    NotConfigured,
-    Registry,
-    RegistryError,
-    UnknownFamily,
-    UnknownModel,
-    variable_prefix,
-)
+from plugins.registry import Registry, UnknownFamily, UnknownModel
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
 from providers.auth import NoAuth
 

@@ -1,0 +1,95 @@
+"""The model registry: what litellm's model map knows of a model's size, price and inputs.
+
+Law of this room: the map is read as a file and litellm is never imported for it (its import takes seconds and
+100 MB). Only the fields named here are kept. A row is found by prefix and name, or by name and provider; never by
+a bare guess, because the same name means other prices at other vendors. That a model can reason says nothing about
+what of it is exposed: ``Row.supports_reasoning`` never becomes a claim about shown thinking by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import logging
+import typing as t
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from plugins.spec.rows import Row
+
+log = logging.getLogger("studio.plugins")
+
+_FILE = "model_prices_and_context_window_backup.json"
+#: Modes of rows that answer in text.
+_MODES = frozenset({"chat", "responses", "completion"})
+
+
+def lookup(prefix: str | None, providers: Iterable[str], model: str) -> Row | None:
+    """The row of ``model``: ``<prefix>/<model>``, else ``<model>`` when its provider is one of ``providers``.
+
+    :param prefix: a family's ``registry_prefix``.
+    :param providers: a family's ``registry_providers``.
+    :returns: None when the map does not know it, or is not installed.
+    """
+    known = rows()
+    if prefix and (row := known.get(f"{prefix}/{model}")) is not None:
+        return row
+    row = known.get(model)
+    return row if row is not None and row.litellm_provider in tuple(providers) else None
+
+
+def names(prefix: str | None, providers: Iterable[str]) -> tuple[str, ...]:
+    """The models of a family that the map lists, without the prefix, sorted."""
+    wanted = tuple(providers)
+    found = set()
+    for name, row in rows().items():
+        if row.mode not in _MODES:
+            continue
+        if prefix and name.startswith(f"{prefix}/"):
+            found.add(name[len(prefix) + 1 :])
+        elif row.litellm_provider in wanted:
+            found.add(name)
+    return tuple(sorted(found))
+
+
+def version() -> str | None:
+    """The version of the map, which is that of the installed litellm; None when there is none."""
+    try:
+        return importlib.metadata.version("litellm")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@functools.lru_cache(maxsize=1)
+def rows() -> Mapping[str, Row]:
+    """Every row that answers in text; empty when litellm is not installed or its file cannot be read."""
+    spec = importlib.util.find_spec("litellm")
+    if spec is None or spec.origin is None:
+        return {}
+    try:
+        return _read(Path(spec.origin).with_name(_FILE))
+    except (OSError, msgspec.DecodeError) as error:
+        log.warning("the model map of litellm cannot be read, capabilities are the families' own: %s", error)
+        return {}
+
+
+def _read(path: Path) -> Mapping[str, Row]:
+    raw = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+    decoder = msgspec.json.Decoder(Row)
+    found: dict[str, Row] = {}
+    for name, text in raw.items():
+        try:
+            row = decoder.decode(text)
+        except msgspec.DecodeError:  # one odd row (a template, a new shape) loses only itself
+            continue
+        if row.mode in _MODES:
+            found[name] = row
+    return found
+
+
+def number(value: t.Any) -> float | None:
+    """A figure of a row, None where it is missing or no number."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
