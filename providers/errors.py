@@ -38,7 +38,8 @@ _MESSAGES: dict[ProviderErrorCode, str] = {
 _TYPED: dict[str, ProviderErrorCode] = {
     **dict.fromkeys(
         ("context_length_exceeded", "too_many_prompt_tokens", "exceed_context_size_error",
-         "context_window_exceeded", "string_above_max_length", "model_context_window_exceeded"),
+         "context_window_exceeded", "string_above_max_length", "model_context_window_exceeded",
+         "too_many_tokens"),
         "context_length_exceeded",
     ),
     **dict.fromkeys(
@@ -188,7 +189,7 @@ def _facts(value: t.Any) -> _Facts:
         if isinstance(node, str):
             found.text = found.text or node
             continue
-        for key in ("code", "type", "status", "status_code", "error_code", "reason"):
+        for key in ("code", "type", "status", "status_code", "error_code", "error_type", "reason"):
             _note(found, node.get(key))
     return found
 
