@@ -1,14 +1,14 @@
-"""The capability table: one row per model, from the objects the runtime itself obeys.
+"""The capability table: one row per model and one per family, from the objects the runtime itself obeys.
 
-Law of this room: nothing is written twice. ``GET /api/capabilities``, ``studio capabilities`` and the
-generated tables of the docs all print :func:`rows`.
+Law of this room: nothing is written twice. ``GET /api/capabilities``, the page ``/capabilities``, ``studio
+capabilities`` and the generated tables of the docs all print :func:`rows` and :func:`family_rows`.
 """
 
 from __future__ import annotations
 
 import os
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plugins.spec.families import Capabilities, ProviderFamily
 
@@ -28,10 +28,27 @@ COLUMNS: Mapping[str, str] = {
     "context_window": "contextWindow",
     "max_output": "maxOutput",
     "price": "price",
+    "cache_price": "cachePrice",
     "usage_in_stream": "usageInStream",
     "notes": "notes",
     "source": "source",
+    "sources": "sources",
 }
+
+#: Every value of a column that has few, in the order people read them.
+VALUES: Mapping[str, tuple[str, ...]] = {
+    "thinking": ("none", "hidden", "summary", "full", "as_sent"),
+    "thinking_control": ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "budget"),
+    "tools": ("none", "serial", "parallel"),
+    "structured_output": ("none", "tool", "native"),
+    "inputs": ("text", "image", "pdf", "audio", "video"),
+}
+
+#: Names of the two figures of a price.
+_FIGURES = {"price": ("input", "output"), "cache_price": ("read", "write")}
+
+#: Where the models of a family's rows come from.
+Origin = t.Literal["closed", "known", "registry", "server", "any"]
 
 
 class Catalogue(t.Protocol):
@@ -42,15 +59,14 @@ class Catalogue(t.Protocol):
     def capabilities(self, family: ProviderFamily, model: str) -> Capabilities:
         """What ``model`` can do."""
 
+    def models(self, family: ProviderFamily) -> tuple[Sequence[str], Origin]:
+        """The models ``family`` is shown with, and who named them."""
+
+    def wire_names(self, family: ProviderFamily, models: Iterable[str]) -> tuple[str, ...]:
+        """The wires by which ``models`` are called, the family's own first."""
+
     def missing(self, family: ProviderFamily, environ: Mapping[str, str]) -> Exception | None:
         """What keeps ``family`` from being called, or None."""
-
-
-def model_names(family: ProviderFamily) -> Sequence[str]:
-    """The models of a closed family, or those an open one has heard of."""
-    if family.models is None:
-        return tuple(family.known)
-    return tuple(family.models() if callable(family.models) else family.models)
 
 
 def rows(
@@ -68,35 +84,37 @@ def rows(
     :returns: JSON-able mappings: ``id, family, title, model``, the columns of :data:`COLUMNS` (None where unknown)
         and ``configured``.
     """
-    if family is None and model is not None and "/" in model:
-        family, _, model = model.partition("/")
+    family, model = whole_id(family, model)
     found: list[dict[str, t.Any]] = []
     for each in registry.families.values():
         if family is None or each.id == family:
-            found.extend(_family_rows(registry, each, model, environ))
+            found.extend(_rows_of(registry, each, model, environ))
     return found
 
 
-def _family_rows(
+def whole_id(family: str | None, model: str | None) -> tuple[str | None, str | None]:
+    """Family and model of a filter whose ``model`` may be a whole ``<family>/<model>`` id."""
+    if family is None and model is not None and "/" in model:
+        family, _, model = model.partition("/")
+    return family, model
+
+
+def _rows_of(
     registry: Catalogue, family: ProviderFamily, model: str | None, environ: Mapping[str, str] | None
 ) -> Iterator[dict[str, t.Any]]:
     configured = environ is None or registry.missing(family, environ) is None
-    for name in _names(family, model):
+    for name in _names(registry, family, model):
         row = describe(family, name, registry.capabilities(family, name))
         if environ is not None:
             row["configured"] = configured
         yield row
 
 
-def _names(family: ProviderFamily, model: str | None) -> list[str]:
-    listed = list(model_names(family))
-    if family.models is None and not listed:
-        listed = [ANY_MODEL]
+def _names(registry: Catalogue, family: ProviderFamily, model: str | None) -> Sequence[str]:
+    listed, _ = registry.models(family)
     if model is None:
-        return listed
-    if model in listed or family.models is None:
-        return [model]
-    return []
+        return listed or ((ANY_MODEL,) if family.models is None else ())
+    return (model,) if family.models is None or model in listed else ()
 
 
 def describe(family: ProviderFamily, model: str, capabilities: Capabilities) -> dict[str, t.Any]:
@@ -109,7 +127,80 @@ def describe(family: ProviderFamily, model: str, capabilities: Capabilities) -> 
     }
     for field, column in COLUMNS.items():
         value = getattr(capabilities, field)
-        if field == "price" and value is not None:
-            value = {"input": value[0], "output": value[1], "currency": "USD", "per": 1_000_000}
+        if field in _FIGURES:
+            value = _price(value, *_FIGURES[field])
+        elif field == "sources":
+            value = {COLUMNS.get(claim, claim): source for claim, source in value.items()}
         row[column] = list(value) if isinstance(value, tuple) else value
     return row
+
+
+def _price(value: tuple[float, float] | None, first: str, second: str) -> dict[str, t.Any] | None:
+    if value is None:
+        return None
+    return {first: value[0], second: value[1], "currency": "USD", "per": 1_000_000}
+
+
+def source_of(row: Mapping[str, t.Any], column: str) -> str:
+    """Where the claim in ``column`` of a row comes from; empty when nobody says."""
+    return str(row["sources"].get(column) or row["source"])
+
+
+def family_rows(registry: Catalogue, family: str | None = None) -> list[dict[str, t.Any]]:
+    """One row per family: what holds of its models taken together.
+
+    :returns: JSON-able mappings: ``id, title, wires, models`` (how many are listed; 0: nobody can list them),
+        ``origin`` (who named them: ``closed``, ``known``, ``registry``, ``server``, ``any``), then as lists of the
+        values among its models ``thinking, thinkingControl, tools, structuredOutput, inputs``, then
+        ``usageInStream`` (of all of them) and ``notes`` (what is said of every one of them, else empty).
+    """
+    return [_family_row(registry, each) for each in registry.families.values() if family in (None, each.id)]
+
+
+def _family_row(registry: Catalogue, family: ProviderFamily) -> dict[str, t.Any]:
+    listed, origin = registry.models(family)
+    names = listed or (ANY_MODEL,)
+    claims = [registry.capabilities(family, name) for name in names]
+    row: dict[str, t.Any] = {
+        "id": family.id,
+        "title": family.title,
+        "wires": list(registry.wire_names(family, names)),
+        "models": len(listed),
+        "origin": origin,
+    }
+    for field in ("thinking", "thinking_control", "tools", "structured_output", "inputs"):
+        row[COLUMNS[field]] = _values(claims, field)
+    row["usageInStream"] = all(claim.usage_in_stream for claim in claims)
+    notes = {claim.notes for claim in claims}
+    row["notes"] = notes.pop() if len(notes) == 1 else ""
+    return row
+
+
+def _values(claims: Iterable[Capabilities], field: str) -> list[str]:
+    """The values of ``field`` that occur, in the order of :data:`VALUES`."""
+    found: set[str] = set()
+    for claim in claims:
+        value = getattr(claim, field)
+        found.update(value if isinstance(value, tuple) else (value,))
+    order = VALUES[field]
+    return sorted(found, key=lambda value: (order.index(value) if value in order else len(order), value))
+
+
+def switched_on(control: Sequence[str]) -> str:
+    """How thinking is switched on, in words.
+
+    :param control: the values of ``thinkingControl``.
+    """
+    levels = [level for level in control if level not in ("none", "auto", "budget")]
+    parts = []
+    if levels:
+        parts.append(", ".join(levels))
+    elif "auto" in control:
+        parts.append("auto")
+    if "budget" in control:
+        parts.append("a token budget")
+    if not parts:
+        return "cannot be chosen" if "none" not in control else "on unless none"
+    return " or ".join(parts) + (
+        "; none switches it off" if "none" in control else "; cannot be switched off"
+    )

@@ -43,7 +43,11 @@ def lookup(prefix: str | None, providers: Iterable[str], model: str) -> Row | No
 
 def names(prefix: str | None, providers: Iterable[str]) -> tuple[str, ...]:
     """The models of a family that the map lists, without the prefix, sorted."""
-    wanted = tuple(providers)
+    return _names(prefix, tuple(providers))
+
+
+@functools.lru_cache(maxsize=256)
+def _names(prefix: str | None, wanted: tuple[str, ...]) -> tuple[str, ...]:
     found = set()
     for name, row in rows().items():
         if row.mode not in _MODES:

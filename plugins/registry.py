@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from plugins import model_map
-from plugins.capabilities import model_names
+from plugins.capabilities import Origin
 from plugins.connections import (
     NotConfigured,
     RegistryError,
@@ -24,8 +24,10 @@ from plugins.connections import (
     connect,
     dialect_of,
     first,
+    max_concurrency,
     variable_prefix,
 )
+from plugins.listing import Job, Listings
 from plugins.manager import PluginManager
 from plugins.spec.blocks import BlockType
 from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
@@ -34,7 +36,11 @@ from providers.spec import Wire
 
 _FAMILY_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: What a name may have behind it and mean the same model: a date, ``latest``.
+_DATED = re.compile(r"[-@:](?:\d{6,8}|latest)(?:-v\d.*)?$")
 _CACHE_LIMIT = 1024
+#: Of claims more are kept: the capability table has one for every model that is known by name.
+_CLAIMS_LIMIT = 8192
 
 _T = t.TypeVar("_T")
 
@@ -51,10 +57,12 @@ class Registry:
     """Everything the plugins of ``manager`` contribute.
 
     :ivar families: by id. :ivar block_types: by type name. :ivar tools: by name.
+    :ivar listings: what servers said that they have.
     """
 
     def __init__(self, manager: PluginManager) -> None:
         self.manager = manager
+        self.listings = Listings()
         self._variables: dict[str, Variables] = {}
         self._capabilities: dict[tuple[str, str], Capabilities] = {}
         self._resolved: dict[tuple[str, float, float], tuple[tuple[str | None, ...], ResolvedModel]] = {}
@@ -143,6 +151,7 @@ class Registry:
             connection=replace(connection, idle_s=idle_s, connect_s=connect_s),
             capabilities=self.capabilities(family, model),
             dialect=dialect_of(family, model, variables, environ),
+            max_concurrency=max_concurrency(family, variables, environ),
         )
         if len(self._resolved) >= _CACHE_LIMIT:
             self._resolved.clear()
@@ -157,9 +166,12 @@ class Registry:
         :raises UnknownModel: a closed family lacks it.
         """
         family, model = self._find(model_id)
-        if family.models is not None or not family.known or _is_known(model, family.known):
+        if family.models is not None:
             return None
-        near = _near(model, family.known)
+        known = (*self.models(family)[0], *self.listings.names(family.id))
+        if not known or _is_known(model, known):
+            return None
+        near = _near(model, known)
         return (
             f'{family.title} may not have a model "{model}"{_did_you_mean(near)}; it is asked for as written'
         )
@@ -187,10 +199,58 @@ class Registry:
                     plugin, f'capabilities of "{family.id}/{model}": {type(error).__name__}: {error}'
                 )
                 found = Capabilities()
-            if len(self._capabilities) >= _CACHE_LIMIT:
+            if len(self._capabilities) >= _CLAIMS_LIMIT:
                 self._capabilities.clear()
             self._capabilities[key] = found
         return found
+
+    def models(self, family: ProviderFamily) -> tuple[Sequence[str], Origin]:
+        """The models ``family`` is shown with, and who named them; none when nobody can.
+
+        A closed family's own list, else those it has heard of, else the model registry's, else its server's.
+        """
+        if family.models is not None:
+            try:
+                return tuple(family.models() if callable(family.models) else family.models), "closed"
+            except Exception as error:
+                self._failed(family, "models", error)
+                return (), "closed"
+        if family.known:
+            return tuple(family.known), "known"
+        if names := model_map.names(family.registry_prefix, family.registry_providers):
+            return names, "registry"
+        listed = self.listings.names(family.id)
+        return listed, "server" if listed else "any"
+
+    def wire_names(self, family: ProviderFamily, models: Iterable[str]) -> tuple[str, ...]:
+        """The wires by which ``models`` are called when no variable says otherwise, the family's own first."""
+        names = dict.fromkeys([_wire_name(family.wire)])
+        if family.model_wire is not None:
+            try:
+                found = [family.model_wire(model) for model in models]
+            except Exception as error:
+                self._failed(family, "model_wire", error)
+                found = []
+            names.update(dict.fromkeys(_wire_name(wire) for wire in found if wire is not None))
+        return tuple(names)
+
+    def lists_due(self, environ: Mapping[str, str] = os.environ) -> list[Job]:
+        """A job for every configured family whose server's list is not fresh; see :class:`plugins.listing.Listings`."""
+        jobs = []
+        for family in self.families.values():
+            if family.list_models is None:
+                continue
+            try:
+                connection = connect(family, self._variables[family.id], environ)
+            except NotConfigured:
+                continue
+            if (job := self.listings.job(family, connection)) is not None:
+                jobs.append(job)
+        return jobs
+
+    def _failed(self, family: ProviderFamily, what: str, error: Exception) -> None:
+        plugin = self._family_plugin[family.id]
+        self.manager.failed(plugin, f'{what} of "{family.id}": {type(error).__name__}: {error}')
 
     def variables(self) -> frozenset[str]:
         """Every environment variable by which a family of this app is configured."""
@@ -225,10 +285,10 @@ class Registry:
         if not model:
             raise UnknownModel(
                 f'"{model_id}" names no model after the slash; write "{family_id}/<model>"'
-                f"{_such_as(family_id, model_names(family))}"
+                f"{_such_as(family_id, self.models(family)[0])}"
             )
         if family.models is not None:
-            names = family.models() if callable(family.models) else family.models
+            names, _ = self.models(family)
             if model not in names:
                 listed = sorted(names)
                 raise UnknownModel(
@@ -273,10 +333,12 @@ def load_wire(wire: str | Wire) -> Wire:
 
 def _is_known(model: str, known: Iterable[str]) -> bool:
     """Known as written, or with a date or ``latest`` behind a known name."""
-    return any(
-        model == name or re.fullmatch(re.escape(name) + r"[-@](?:\d{6,8}|latest)(?:-v\d.*)?", model)
-        for name in known
-    )
+    bare = _DATED.sub("", model)
+    return any(name in (model, bare) or _DATED.sub("", name) == model for name in known)
+
+
+def _wire_name(wire: str | Wire) -> str:
+    return wire if isinstance(wire, str) else str(getattr(wire, "name", type(wire).__name__))
 
 
 def _name_problem(name: str, item: object, plugin: str) -> str | None:

@@ -54,15 +54,24 @@ def test_a_row_says_what_the_runtime_obeys(registry: Registry) -> None:
         "forcedToolChoice": True,
         "forcedToolWithThinking": False,
         "structuredOutput": obeyed.structured_output,
-        "inputs": ["text", "image"],
+        "inputs": list(obeyed.inputs),
         "contextWindow": 200_000,
         "maxOutput": 64_000,
         "price": {"input": 3, "output": 15, "currency": "USD", "per": 1_000_000},
+        "cachePrice": _cache_price(obeyed),
         "usageInStream": True,
         "notes": obeyed.notes,
         "source": obeyed.source,
+        "sources": {COLUMNS[claim]: source for claim, source in obeyed.sources.items()},
         "configured": True,
     }
+
+
+def _cache_price(claims: Capabilities) -> object:
+    if claims.cache_price is None:
+        return None
+    read, write = claims.cache_price
+    return {"read": read, "write": write, "currency": "USD", "per": 1_000_000}
 
 
 def test_filters(registry: Registry) -> None:
