@@ -17,10 +17,7 @@ import gevent.queue
 import gevent.server
 import gevent.socket
 
-_HEAD = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
-    b"Connection: close\r\n\r\n"
-)
+_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 
 
 class Call:
@@ -29,12 +26,14 @@ class Call:
     :ivar body: the decoded request.
     :ivar path: the request's path.
     :ivar headers: the request's headers, names in lower case.
+    :ivar content_type: of the answer; may be set before its first byte.
     :ivar left: set when the caller closed its connection.
     """
 
     def __init__(self, sock: t.Any, path: str, headers: dict[str, str], body: t.Any) -> None:
         self._sock = sock
         self._started = False
+        self.content_type = "text/event-stream"
         self.path, self.headers, self.body = path, headers, body
         self.left = gevent.event.Event()
         self.ended = gevent.event.Event()
@@ -43,7 +42,7 @@ class Call:
         """One HTTP chunk with exactly these bytes."""
         if not self._started:
             self._started = True
-            self._sock.sendall(_HEAD)
+            self._sock.sendall((_HEAD % self.content_type).encode())
         self._sock.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
 
     def send(self, delta: dict[str, t.Any], finish: str | None = None) -> None:
