@@ -45,12 +45,13 @@ class Variables:
         self.key = (f"{prefix}_API_KEY", *family.connection.key_vars)
         self.inline = (f"{prefix}_INLINE_THINKING",) if "inline_thinking" in family.dialect else ()
         self.wire = (f"{prefix}_WIRE",) if family.other_wires else ()
+        self.concurrency = (f"{prefix}_MAX_CONCURRENCY",)
         self.settings = {
             setting.name: (f"{prefix}_{setting.name.upper()}", *setting.variables)
             for setting in family.connection.settings
         }
         of_settings = [name for names in self.settings.values() for name in names]
-        self.all = (*self.base, *self.key, *self.inline, *self.wire, *of_settings)
+        self.all = (*self.base, *self.key, *self.inline, *self.wire, *self.concurrency, *of_settings)
 
 
 def variable_prefix(family_id: str) -> str:
@@ -186,3 +187,16 @@ def dialect_of(
             # "implicit": the model never writes the opening tag.
             dialect["inline_thinking"] = word if word == "implicit" else word in ("1", "true", "yes", "on")
     return dialect
+
+
+def max_concurrency(family: ProviderFamily, variables: Variables, environ: Mapping[str, str]) -> int | None:
+    """How many calls of ``family`` may run at once in one worker; None: no limit. A variable of 0 lifts the family's.
+
+    :raises NotConfigured: the variable holds no whole number.
+    """
+    variable, value = first(variables.concurrency, environ)
+    if not value:
+        return family.max_concurrency
+    if not re.fullmatch(r"[0-9]{1,9}", value):
+        raise NotConfigured(f"{variable} must be a whole number from 0 (no limit); set it again", variable)
+    return int(value) or None

@@ -146,3 +146,5 @@ class ResolvedModel:
     connection: Connection
     capabilities: Capabilities
     dialect: Mapping[str, t.Any]
+    max_concurrency: int | None = None
+    """How many calls of the family may run at once in one worker. Default: no limit."""
