@@ -249,6 +249,13 @@ class Settings:
         "How long a server that was asked to stop, and stops its runs at once, waits for their ends to be "
         "recorded and delivered.",
     )
+    list_models: str = _setting(
+        "STUDIO_LIST_MODELS",
+        _choice("on", "off"),
+        "on",
+        "Whether servers of models (Ollama, vLLM, gateways) are asked what they have, for the capability table, "
+        "which is open to all, and for warnings.",
+    )
     http_allow: tuple[Network, ...] = _setting(
         "STUDIO_HTTP_ALLOW",
         _NETWORKS,
@@ -320,9 +327,12 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(**values)
 
 
-def unknown_names(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    """``STUDIO_*`` names of ``environ`` that mean nothing, each with the nearest one that does (or None)."""
-    known = {item.metadata["variable"] for item in fields(Settings)} | RESERVED
+def unknown_names(environ: Mapping[str, str], also: Iterable[str] = ()) -> list[tuple[str, str | None]]:
+    """``STUDIO_*`` names of ``environ`` that mean nothing, each with the nearest one that does (or None).
+
+    :param also: names that mean something to somebody else (the settings of provider families).
+    """
+    known = {item.metadata["variable"] for item in fields(Settings)} | RESERVED | set(also)
     found = []
     for name in sorted(environ):
         if name.startswith("STUDIO_") and name not in known and not _OPEN.fullmatch(name):

@@ -54,7 +54,9 @@ def migrate() -> None:
 
 
 def _report_unknown_names() -> None:
-    for name, near in config.unknown_names(os.environ):
+    if not config.unknown_names(os.environ):
+        return  # the usual case does without loading the plugins, whose families have settings of their own
+    for name, near in config.unknown_names(os.environ, load_plugins().variables()):
         hint = f"; did you mean {near}?" if near else ""
         click.echo(f"warning: {name} is no setting of Studio{hint}", err=True)
 
