@@ -234,11 +234,17 @@ class Registry:
             names.update(dict.fromkeys(_wire_name(wire) for wire in found if wire is not None))
         return tuple(names)
 
-    def lists_due(self, environ: Mapping[str, str] = os.environ) -> list[Job]:
-        """A job for every configured family whose server's list is not fresh; see :class:`plugins.listing.Listings`."""
+    def lists_due(
+        self, environ: Mapping[str, str] = os.environ, families: Iterable[str] | None = None
+    ) -> list[Job]:
+        """A job for every configured family whose server's list is not fresh; see :class:`plugins.listing.Listings`.
+
+        :param families: only those of these ids.
+        """
         jobs = []
+        wanted = self.families if families is None else set(families)
         for family in self.families.values():
-            if family.list_models is None:
+            if family.list_models is None or family.id not in wanted:
                 continue
             try:
                 connection = connect(family, self._variables[family.id], environ)
