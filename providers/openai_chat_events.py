@@ -263,15 +263,21 @@ class OpenAIChatDecoder(EventStreamDecoder):
             return None
         prompt = stated.get("prompt_tokens_details") or stated.get("input_tokens_details") or {}
         completion = stated.get("completion_tokens_details") or stated.get("output_tokens_details") or {}
+        given = count(stated, "prompt_tokens", "input_tokens")
+        made = count(stated, "completion_tokens", "output_tokens")
+        total = count(stated, "total_tokens")
+        thought = _either(count(completion, "reasoning_tokens"), count(stated, "reasoning_tokens"))
+        if thought and None not in (given, made, total) and total == (given or 0) + (made or 0) + thought:
+            made = (made or 0) + thought  # xAI counts thinking beside the completion; the total tells
         return Usage(
-            input=count(stated, "prompt_tokens", "input_tokens"),
-            output=count(stated, "completion_tokens", "output_tokens"),
-            total=count(stated, "total_tokens"),
+            input=given,
+            output=made,
+            total=total,
             cache_read=_either(
                 count(prompt, "cached_tokens"), count(stated, "prompt_cache_hit_tokens", "cached_tokens")
             ),
             cache_write=count(prompt, "cache_write_tokens", "cache_creation_tokens"),
-            reasoning=_either(count(completion, "reasoning_tokens"), count(stated, "reasoning_tokens")),
+            reasoning=thought,
         )
 
     def _replay(self) -> t.Any:
