@@ -1,0 +1,75 @@
+"""JSON lines as servers really send them, bytes in, payloads out.
+
+Law of this room: framing only. A line is a value; nothing here knows what a value means, and nothing here reads a
+socket. A body that was promised to be lines and is a document (an error report, a page of a proxy) is kept aside
+for whoever tells what went wrong.
+"""
+
+from __future__ import annotations
+
+from providers.spec import ProviderError
+from providers.sse import MAX_FRAME, MAX_STRAY, Payload
+
+_SPACE = b" \t\r\n\xef\xbb\xbf"
+
+
+class NdjsonReader:
+    """Cuts a byte stream into lines; the pieces may be cut anywhere. The name of every payload is empty."""
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size = 0
+        self._given = False
+        self._stray: list[bytes] = []
+        self._stray_size = 0
+
+    @property
+    def stray(self) -> bytes:
+        """The body, as far as it is kept, when its first line was no whole JSON object."""
+        return b"\n".join(self._stray)
+
+    def feed(self, data: bytes) -> list[Payload]:
+        """The lines that ``data`` completes.
+
+        :raises ProviderError: ``provider_bad_stream`` for a line over :data:`providers.sse.MAX_FRAME` bytes.
+        """
+        if self._held:
+            if b"\n" not in data:  # a line in many pieces is joined once, not once a piece
+                self._hold(data)
+                return []
+            self._held.append(data)
+            data = b"".join(self._held)
+            self._held = []
+            self._size = 0
+        lines = data.split(b"\n")
+        if rest := lines.pop():
+            self._hold(rest)
+        found: list[Payload] = []
+        for line in lines:
+            self._line(line, found)
+        return found
+
+    def end(self) -> list[Payload]:
+        """The line that the end of a body completes: the last line end may be missing."""
+        found: list[Payload] = []
+        self._line(b"".join(self._held), found)
+        self._held = []
+        return found
+
+    def _line(self, line: bytes, found: list[Payload]) -> None:
+        line = line.strip(_SPACE)
+        if not line:
+            return
+        # A stream begins with an object that ends on its line; what begins otherwise is no stream, to its end.
+        if self._given or (not self._stray and line[:1] == b"{" and line[-1:] == b"}"):
+            self._given = True
+            found.append((b"", line))
+        elif self._stray_size < MAX_STRAY:
+            self._stray.append(line)
+            self._stray_size += len(line)
+
+    def _hold(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
+        if self._size > MAX_FRAME:
+            raise ProviderError("provider_bad_stream", "The provider sent a single line that is too large.")

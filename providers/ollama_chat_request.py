@@ -1,0 +1,152 @@
+"""The request side of Ollama's own chat wire.
+
+Law of this room: a request says what was asked for and leaves the rest to the model's own settings on the server.
+The address may be given with ``/v1``, as for the server's OpenAI route. Switches of the family's ``dialect``:
+
+====================  =======================================================================================
+switch                meaning
+====================  =======================================================================================
+``inline_thinking``   True, or ``implicit``: thinking comes in tags inside the text (see ``inline_thinking``), as
+                      servers of before 0.9 send it
+``body``              members added to every request as they are
+====================  =======================================================================================
+
+The connection's option ``num_ctx`` is the context size to load a model with, in tokens.
+"""
+
+from __future__ import annotations
+
+import base64
+import typing as t
+from collections.abc import Mapping
+
+from providers.spec import (
+    AssistantMessage,
+    Connection,
+    HttpRequest,
+    Message,
+    ModelRequest,
+    ToolResult,
+    UserMessage,
+)
+from providers.surrogates import encode
+
+WIRE_NAME = "ollama_chat"
+
+#: ``think`` for a level: the server takes booleans and these four words.
+_THINK: Mapping[str, bool | str] = {
+    "none": False,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "max",
+    "max": "max",
+}
+
+Json = dict[str, t.Any]
+
+
+def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
+    """``POST <server>/api/chat``."""
+    body = build_body(request)
+    if (size := connection.options.get("num_ctx", "")).isdecimal():
+        body.setdefault("options", {})["num_ctx"] = int(size)
+    return HttpRequest(
+        "POST",
+        f"{connection.base_url.removesuffix('/v1').removesuffix('/api')}/api/chat",
+        {"Content-Type": "application/json", "Accept": "application/x-ndjson", **connection.headers},
+        encode(body),
+    )
+
+
+def build_body(request: ModelRequest) -> Json:
+    """The JSON body of one model call."""
+    body: Json = {"model": request.model, "messages": _messages(request), "stream": True}
+    # A tool cannot be forced; where none may be called none is offered.
+    if request.tools and request.tool_choice != "none":
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": dict(tool.parameters),
+                },
+            }
+            for tool in request.tools
+        ]
+    if request.response_format is not None:
+        body["format"] = dict(request.response_format)
+    # A model that can think does so unless told otherwise, and one that cannot refuses to be asked.
+    level = request.thinking
+    if isinstance(level, int):
+        body["think"] = True
+    elif level is not None and level in _THINK:
+        body["think"] = _THINK[level]
+    if options := _options(request):
+        body["options"] = options
+    body.update(request.dialect.get("body") or {})
+    return body
+
+
+def _options(request: ModelRequest) -> Json:
+    given = {
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "seed": request.seed,
+        "num_predict": request.max_tokens,
+        "stop": list(request.stop) or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _messages(request: ModelRequest) -> list[Json]:
+    messages: list[Json] = []
+    if request.system:
+        messages.append({"role": "system", "content": request.system})
+    messages.extend(map(_message, request.messages))
+    return messages
+
+
+def _message(message: Message) -> Json:
+    if isinstance(message, UserMessage):
+        return _user(message)
+    if isinstance(message, ToolResult):
+        # The name is what templates use, the id what newer servers match by.
+        return {
+            "role": "tool",
+            "content": message.content,
+            "tool_name": message.name,
+            "tool_call_id": message.call_id,
+        }
+    return _assistant(message)
+
+
+def _user(message: UserMessage) -> Json:
+    texts, images = [], []
+    for file in message.files:
+        if file.kind == "text":
+            text = file.data.decode("utf-8", "replace")
+            texts.append(f"{file.name}:\n{text}" if file.name else text)
+        else:
+            images.append(base64.b64encode(file.data).decode("ascii"))
+    content = "\n\n".join([*texts, message.text] if message.text else texts)
+    return {"role": "user", "content": content, **({"images": images} if images else {})}
+
+
+def _assistant(message: AssistantMessage) -> Json:
+    built: Json = {"role": "assistant", "content": message.text}
+    replay = message.replay if message.wire == WIRE_NAME and isinstance(message.replay, Mapping) else {}
+    if replay.get("thinking"):
+        built["thinking"] = replay["thinking"]
+    if message.calls:
+        built["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"index": at, "name": call.name, "arguments": call.arguments or {}},
+            }
+            for at, call in enumerate(message.calls)
+        ]
+    return built
