@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.config import Settings
 from plugins.hookspecs import hookimpl
-from plugins.spec import BlockType, ProviderFamily, Tool
+from plugins.spec import BlockType, Detector, ProviderFamily, Tool
 
 #: Modules of ``plugins/families`` whose ``FAMILY`` needs nothing of the settings, by name.
 FAMILIES = (
@@ -62,6 +62,13 @@ class Builtins:
         from plugins.tools import TOOLS
 
         return TOOLS
+
+    @hookimpl
+    def pii_detectors(self) -> Iterable[Detector]:
+        """``email``, ``phone``, ``card``, ``iban``, ``cpf``, ``cnpj``, ``us-ssn``, ``ip``."""
+        from plugins.detectors import DETECTORS
+
+        return DETECTORS
 
     def _scripts_folder(self) -> Path | None:
         return self._scripts_dir

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 import pluggy
 
 from plugins.spec.blocks import BlockType
+from plugins.spec.detectors import Detector
 from plugins.spec.families import ProviderFamily
 from plugins.spec.tools import Tool
 
@@ -58,6 +59,20 @@ def tools() -> Iterable[Tool]:
     :returns: any iterable of :class:`~plugins.spec.tools.Tool`; results of all plugins are joined.
 
     Raising loses this plugin's tools only. Anyone may implement it. Used in the tree by
+    ``app/builtins.py``.
+    """
+    raise NotImplementedError  # never called: pluggy only reads the signature
+
+
+@hookspec
+def pii_detectors() -> Iterable[Detector]:
+    """Called once, when the app is made: the detectors of personal data this plugin adds.
+
+    A later release uses them to redact; this one only lists them.
+
+    :returns: any iterable of :class:`~plugins.spec.detectors.Detector`; results of all plugins are joined.
+
+    Raising loses this plugin's detectors only. Anyone may implement it. Used in the tree by
     ``app/builtins.py``.
     """
     raise NotImplementedError  # never called: pluggy only reads the signature

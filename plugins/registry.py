@@ -30,6 +30,7 @@ from plugins.connections import (
 from plugins.listing import Job, Listings
 from plugins.manager import PluginManager
 from plugins.spec.blocks import BlockType
+from plugins.spec.detectors import Detector
 from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
 from plugins.spec.tools import Tool
 from providers.spec import Wire
@@ -57,6 +58,7 @@ class Registry:
     """Everything the plugins of ``manager`` contribute.
 
     :ivar families: by id. :ivar block_types: by type name. :ivar tools: by name.
+    :ivar detectors: of personal data, by name.
     :ivar listings: what servers said that they have.
     """
 
@@ -74,6 +76,12 @@ class Registry:
             "block_types", BlockType, lambda block_type: block_type.type_name, _name_problem
         )
         self.tools: dict[str, Tool] = self._collect("tools", Tool, lambda tool: tool.name, _name_problem)
+        self.detectors: dict[str, Detector] = self._collect(
+            "pii_detectors",
+            Detector,
+            lambda detector: detector.name,
+            _detector_problem,
+        )
 
     def _collect(
         self,
@@ -85,14 +93,14 @@ class Registry:
         found: dict[str, _T] = {}
         owners: dict[str, str] = {}
         for plugin, item in self.manager.collect(hook):
-            if not isinstance(item, kind):
-                self.manager.failed(
-                    plugin, f"hook {hook} returned a {type(item).__name__}; it takes {kind.__name__} objects"
-                )
+            try:
+                item_id, problem = self._judge(hook, kind, id_of, problem_of, plugin, item)
+                taken = item_id in found
+            except Exception as error:  # an id that is no text, a property that raises: anybody's code
+                what = f"hook {hook} returned a {type(item).__name__} that cannot be used"
+                self.manager.failed(plugin, f"{what}: {type(error).__name__}: {error}")
                 continue
-            item_id = id_of(item)
-            problem = problem_of(item_id, item, plugin)
-            if item_id in found:
+            if taken:
                 problem = (
                     f'{hook}: "{item_id}" of plugin "{plugin}" is left out, '
                     f'plugin "{owners[item_id]}" has that id already; rename one'
@@ -104,6 +112,21 @@ class Registry:
             owners[item_id] = plugin
             self.manager.contributed(plugin, hook, item_id)
         return found
+
+    @staticmethod
+    def _judge(
+        hook: str,
+        kind: type[_T],
+        id_of: t.Callable[[_T], str],
+        problem_of: t.Callable[[str, _T, str], str | None],
+        plugin: str,
+        item: t.Any,
+    ) -> tuple[str, str | None]:
+        """An item's id, and what is wrong with it."""
+        if not isinstance(item, kind):
+            return "", f"hook {hook} returned a {type(item).__name__}; it takes {kind.__name__} objects"
+        item_id = id_of(item)
+        return item_id, problem_of(item_id, item, plugin)
 
     def _family_problem(self, family_id: str, family: ProviderFamily, plugin: str) -> str | None:
         if not _FAMILY_ID.fullmatch(family_id):
@@ -351,6 +374,13 @@ def _name_problem(name: str, item: object, plugin: str) -> str | None:
     if _NAME.fullmatch(name):
         return None
     return f'{type(item).__name__} name "{name}" must be 1 to 64 letters, digits, "_" or "-"'
+
+
+def _detector_problem(name: str, detector: Detector, plugin: str) -> str | None:
+    longest: object = detector.longest
+    if isinstance(longest, int) and not isinstance(longest, bool) and longest > 0:
+        return _name_problem(name, detector, plugin)
+    return f'detector "{name}": longest must be the most characters a match can have, a positive number'
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

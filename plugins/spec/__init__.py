@@ -1,6 +1,7 @@
 """The protocols and small values plugins are written against; re-exported by ``studio_plugin``."""
 
 from plugins.spec.blocks import BlockContext, BlockType
+from plugins.spec.detectors import Detector
 from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily, ResolvedModel, Setting
 from plugins.spec.rows import Row
 from plugins.spec.tools import Tool, ToolContext, ToolFailed
@@ -10,6 +11,7 @@ __all__ = [
     "BlockType",
     "Capabilities",
     "ConnectionSpec",
+    "Detector",
     "ProviderFamily",
     "ResolvedModel",
     "Row",

@@ -10,7 +10,7 @@ from app import builtins, config
 from plugins import hookspecs
 from plugins.manager import create_manager
 from plugins.registry import Registry
-from plugins.spec import BlockType, ProviderFamily, Tool
+from plugins.spec import BlockType, Detector, ProviderFamily, Tool
 
 
 @pytest.fixture
@@ -50,6 +50,11 @@ def test_hook_block_types(registry: Registry) -> None:
 def test_hook_tools(registry: Registry) -> None:
     assert set(registry.tools) == {"clock", "calculator"}
     assert all(isinstance(tool, Tool) for tool in registry.tools.values())
+
+
+def test_hook_pii_detectors(registry: Registry) -> None:
+    assert set(registry.detectors) == {"email", "phone", "card", "iban", "cpf", "cnpj", "us-ssn", "ip"}
+    assert all(isinstance(detector, Detector) for detector in registry.detectors.values())
 
 
 def test_the_public_module_exports_what_it_says() -> None:

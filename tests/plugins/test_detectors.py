@@ -1,0 +1,98 @@
+"""Detectors find what is personal data, leave what only looks like it, and are linear in their text."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugins.detectors import DETECTORS
+from plugins.spec import Detector
+
+BY_NAME: dict[str, Detector] = {detector.name: detector for detector in DETECTORS}
+
+#: Detector to (text with the finds in guillemets).
+FOUND = [
+    ("email", "write to «ana.silva+x@exemplo.com.br», or «j@q.io»."),
+    ("email", "«müller@straße.de»"),
+    ("phone", "call «+55 11 91234-5678» or «(11) 91234-5678» today"),
+    ("phone", "«+1 (415) 555-2671», «415-555-2671», «+442079460958»"),
+    ("phone", "«+1 415 555 2671» 2nd floor"),
+    ("phone", "Tel. «030 901 820 0», «01 42 68 53 00»"),
+    ("card", "«4111 1111 1111 1111» expires 12 2030"),
+    ("card", "«4111111111111111», «5500-0000-0000-0004» and «378282246310005»"),
+    ("card", "order 17 «4111111111111111» 99"),
+    ("iban", "to «DE89 3704 0044 0532 0130 00» AND then"),
+    ("iban", "«GB82WEST12345698765432»; «br1500000000000010932840814p2»"),
+    ("cpf", "CPF «529.982.247-25», sem pontos «52998224725»"),
+    ("cnpj", "CNPJ «11.222.333/0001-81» ou «12.ABC.345/01DE-35»"),
+    ("us-ssn", "SSN «078-05-1120», «219 09 9999»"),
+    ("ip", "from «192.168.0.1:8080» and «2001:db8::ff00:42:8329»".replace(":8080»", "»:8080")),
+    ("ip", "«fe80::1»: refused, «::1» too, «::ffff:10.0.0.1» as well"),
+]
+
+#: Detector to text that has nothing for it.
+NOTHING = [
+    ("email", "a @ b, user@localhost, @name, mail@.com"),
+    (
+        "phone",
+        "on 2024-01-15 at 10:20, 01.02.2024 10:20, 01/02/2024 11, 3.14159 26535 89793, version 1.2.3, ABC415-555-2671",
+    ),
+    ("card", "4111 1111 1111 1112 and 0000 0000 0000 0000, A4111111111111111"),
+    ("iban", "DE89 3704 0044 0532 0130 01, ZZ68 1234 1234 1234, XDE89370400440532013000"),
+    ("cpf", "111.111.111-11 529.982.247-26 529982247250"),
+    ("cnpj", "11.222.333/0001-82 00.000.000/0000-00"),
+    ("us-ssn", "000-12-3456 666-12-3456 900-12-3456 123-00-4567 123-45-0000 123456789"),
+    ("ip", "300.1.1.1, 10.0.0, 12:30:45, std::vector, ::"),
+]
+
+
+def marked(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text without guillemets, and the spans they marked."""
+    plain, spans, opened = "", [], 0
+    for sign in text:
+        if sign == "«":
+            opened = len(plain)
+        elif sign == "»":
+            spans.append((opened, len(plain)))
+        else:
+            plain += sign
+    return plain, spans
+
+
+@pytest.mark.parametrize(("name", "text"), FOUND)
+def test_it_finds(name: str, text: str) -> None:
+    plain, spans = marked(text)
+    assert list(BY_NAME[name].find(plain)) == spans
+
+
+@pytest.mark.parametrize(("name", "text"), NOTHING)
+def test_it_leaves(name: str, text: str) -> None:
+    assert list(BY_NAME[name].find(text)) == []
+
+
+def test_every_kind_of_the_contract_is_there() -> None:
+    assert set(BY_NAME) == {"email", "phone", "card", "iban", "cpf", "cnpj", "us-ssn", "ip"}
+    assert all(isinstance(detector, Detector) for detector in DETECTORS)
+
+
+NUMBERLIKE = st.text(alphabet="0123456789 .-/:()+@aFzDEé", max_size=300)
+
+
+@given(NUMBERLIKE)
+def test_spans_are_ordered_disjoint_and_within_the_bound(text: str) -> None:
+    for detector in DETECTORS:
+        before = 0
+        for start, end in detector.find(text):
+            assert before <= start < end <= len(text)
+            assert end - start <= detector.longest
+            before = end
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: t.cast(Detector, detector).name)
+@pytest.mark.parametrize("piece", ["1 ", "12 ", "1", "a@a.", "DE00 ", "1.1.", "f:", "+1 (1) ", "((("])
+def test_a_long_text_of_near_misses_ends(detector: Detector, piece: str) -> None:
+    """Quadratic work on this much text would take minutes and meet the test's own limit."""
+    assert isinstance(list(detector.find(piece * (100_000 // len(piece)))), list)
