@@ -8,6 +8,7 @@ decided here, from the content first and the vendor's label second.
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Iterable
 
 import orjson
 
@@ -71,11 +72,11 @@ class Reader(t.Protocol):
     def stray(self) -> bytes:
         """See the class."""
 
-    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """The pairs that ``data`` completes."""
+    def feed(self, data: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """The pairs that ``data`` completes; may be lazy, so that what comes before a broken one is given first."""
 
-    def end(self) -> list[tuple[bytes, bytes]]:
-        """What the end of the body completes."""
+    def end(self) -> Iterable[tuple[bytes, bytes]]:
+        """What the end of the body completes; an error it raises counts only before the model is done."""
 
 
 class EventStreamDecoder:
@@ -126,14 +127,23 @@ class EventStreamDecoder:
             raise self.failure
         out: list[ModelEvent] = []
         try:
-            self._take(self._reader.end(), out)
+            self._take(self._body_end(), out)
             if not self.done:
                 self._finish(out, sentinel=False)
         except ProviderError as error:
             self._fail(error, out)
         return out
 
-    def _take(self, payloads: list[tuple[bytes, bytes]], out: list[ModelEvent]) -> None:
+    def _body_end(self) -> Iterable[tuple[bytes, bytes]]:
+        """What the reader still holds. After the vendor's finish any end is clean, one inside a frame, too."""
+        try:
+            return self._reader.end()
+        except ProviderError:
+            if not self.finished:
+                raise
+            return ()
+
+    def _take(self, payloads: Iterable[tuple[bytes, bytes]], out: list[ModelEvent]) -> None:
         for name, payload in payloads:
             if self.done:
                 return
