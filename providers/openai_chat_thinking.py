@@ -1,0 +1,154 @@
+"""How the chat-completions wire asks for thinking: one vendor's way each, chosen by the dialect.
+
+Law of this room: asked only for what the workflow sets or somebody may see, in the vendor's own words; what a
+vendor has no word for is not sent. The switches are listed in ``openai_chat_request``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Mapping
+
+from providers.spec import ModelRequest
+
+Json = dict[str, t.Any]
+Level = str | int
+
+#: Budgets up to which an effort stands for them, in tokens.
+_EFFORT_BUDGETS = ((1024, "minimal"), (4096, "low"), (16384, "medium"))
+_LEVELS: dict[str, str | None] = {"auto": None, "max": "xhigh"}
+_FORCED = ("auto", "none")
+
+
+def ask_for_thinking(request: ModelRequest, body: Json) -> None:
+    """Add to ``body`` what asks for the thinking that the workflow sets, or that someone may see."""
+    level = _wanted(request)
+    if level is None:
+        return
+    dialect = request.dialect
+    ask = _ASKS.get(dialect.get("thinking") or "effort")
+    if ask is not None:
+        ask(level, _Words(request), body)
+        if level != "none":
+            body.update(dialect.get("thinking_body") or {})
+
+
+def _wanted(request: ModelRequest) -> Level | None:
+    """The level to ask for; None asks nothing."""
+    dialect = request.dialect
+    if request.thinking is not None:
+        return request.thinking
+    if not dialect.get("thinking"):
+        return None
+    if dialect.get("thinks_by_default"):
+        forced = bool(request.tools) and request.tool_choice not in _FORCED
+        return "none" if forced and dialect.get("forced_tool_with_thinking") is False else None
+    return "medium" if request.show_thinking else None
+
+
+class _Words:
+    """A vendor's words for the levels, and the switches that the ways of asking share."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self.request = request
+        self.dialect = request.dialect
+        self._levels: Mapping[str, str | None] = {**_LEVELS, **(self.dialect.get("levels") or {})}
+
+    def effort(self, level: Level) -> str | None:
+        """The vendor's word for ``level``; None when it is not said."""
+        if isinstance(level, int):
+            level = next((name for budget, name in _EFFORT_BUDGETS if level <= budget), "high")
+        return self._levels.get(level, level)
+
+    def budget(self, level: Level) -> int | None:
+        """Thinking tokens that ``level`` stands for, where the family says so."""
+        if isinstance(level, int):
+            return level
+        budgets: Mapping[str, int] = self.dialect.get("budgets") or {}
+        return budgets.get(level)
+
+
+def _effort(level: Level, words: _Words, body: Json) -> None:
+    effort = words.effort(level)
+    if effort is not None:
+        body["reasoning_effort"] = effort
+
+
+def _reasoning(level: Level, words: _Words, body: Json) -> None:
+    if level == "none":
+        body["reasoning"] = {"enabled": False}
+        return
+    if isinstance(level, int):
+        asked: Json = {"max_tokens": level}
+    else:
+        effort = words.effort(level)
+        asked = {"enabled": True} if effort is None else {"effort": effort}
+    if not words.request.show_thinking and not words.request.tools:
+        # Nobody sees it and no later turn of a tool loop gives it back: spare the bytes.
+        asked["exclude"] = True
+    body["reasoning"] = asked
+
+
+def _type(level: Level, words: _Words, body: Json) -> None:
+    body["thinking"] = {"type": "disabled" if level == "none" else "enabled"}
+
+
+def _type_effort(level: Level, words: _Words, body: Json) -> None:
+    _type(level, words, body)
+    if level != "none":
+        _effort(level, words, body)
+
+
+def _toggle_effort(level: Level, words: _Words, body: Json) -> None:
+    if level == "none":
+        body["reasoning"] = {"enabled": False}
+    else:
+        _effort(level, words, body)
+
+
+def _enable(level: Level, words: _Words, body: Json) -> None:
+    body["enable_thinking"] = level != "none"
+    budget = words.budget(level)
+    if budget is not None:
+        body["thinking_budget"] = budget
+
+
+def _budget(level: Level, words: _Words, body: Json) -> None:
+    """Anthropic's object behind a gateway; its budget counts into the answer's limit."""
+    budget = words.budget(level)
+    if level == "none" or budget is None:
+        return
+    body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+    field = words.dialect.get("max_tokens_field", "max_tokens")
+    limit = body.get(field)
+    if limit is None or limit <= budget:
+        body[field] = budget + (limit or 4096)
+
+
+def _template(level: Level, words: _Words, body: Json) -> None:
+    keys: tuple[str, ...] = words.dialect.get("template_keys") or ("enable_thinking",)
+    kwargs: Json = dict.fromkeys(keys, level != "none")
+    if words.dialect.get("template_effort") and level != "none":
+        effort = words.effort(level)
+        if effort is not None:
+            kwargs["reasoning_effort"] = effort
+    body["chat_template_kwargs"] = kwargs
+
+
+def _template_and_effort(level: Level, words: _Words, body: Json) -> None:
+    _template(level, words, body)
+    if level != "none":
+        _effort(level, words, body)
+
+
+_ASKS: Mapping[str, Callable[[Level, _Words, Json], None]] = {
+    "budget": _budget,
+    "effort": _effort,
+    "enable": _enable,
+    "reasoning": _reasoning,
+    "template": _template,
+    "template_and_effort": _template_and_effort,
+    "toggle_effort": _toggle_effort,
+    "type": _type,
+    "type_effort": _type_effort,
+}
