@@ -121,6 +121,8 @@ def _base(
 ) -> str:
     spec: ConnectionSpec = family.connection
     found, given = first(variables.base, environ)
+    if given and spec.read_base is not None:
+        given = spec.read_base(given)
     variable = found or _preferred(spec.base_vars, variables.base)
     base = given or _filled(spec.default_base, options)
     if base is None:

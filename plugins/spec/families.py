@@ -91,6 +91,8 @@ class ConnectionSpec:
     """Sent with every call, e.g. a beta switch; values may name settings in braces; an empty value is left out."""
     check: Callable[[Mapping[str, str], Mapping[str, str]], tuple[str, str] | None] | None = None
     """``check(credentials, options)``."""
+    read_base: Callable[[str], str] | None = None
+    """Makes an address of what a variable holds, for vendors whose variable may hold less than one (a bare host)."""
 
 
 @dataclass(frozen=True, slots=True)
