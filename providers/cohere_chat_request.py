@@ -13,17 +13,19 @@ switch                meaning
 ``tool_plan``         True: what the model said before its calls goes back as ``tool_plan``. Default: False, it goes
                       back as thinking, since models that think refuse a plan.
 ``body``              members added to every request as they are
+``path``, ``query``   see ``request_parts``
 ====================  =======================================================================================
 """
 
 from __future__ import annotations
 
-import base64
 import typing as t
 from collections.abc import Mapping
+from dataclasses import replace
 
 import orjson
 
+from providers.request_parts import data_url, endpoint, file_text
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -55,10 +57,12 @@ Json = dict[str, t.Any]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
-    """``POST <base_url>/chat``; the base carries the version path ``/v2``."""
+    """``POST <base_url>/chat``; the base carries the version path, and one of version 1 is taken for this one."""
+    base = connection.base_url.removesuffix("/chat")
+    base = f"{base[:-3]}/v2" if base.endswith("/v1") else base
     return HttpRequest(
         "POST",
-        f"{connection.base_url}/chat",
+        endpoint(request, replace(connection, base_url=base), "/chat"),
         {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
         encode(build_body(request)),
     )
@@ -135,10 +139,8 @@ def _user_content(message: UserMessage) -> str | list[Json]:
 
 def _file(file: FilePart) -> Json:
     if file.kind == "text":
-        text = file.data.decode("utf-8", "replace")
-        return {"type": "text", "text": f"{file.name}:\n{text}" if file.name else text}
-    data = base64.b64encode(file.data).decode("ascii")
-    return {"type": "image_url", "image_url": {"url": f"data:{file.media_type};base64,{data}"}}
+        return {"type": "text", "text": file_text(file)}
+    return {"type": "image_url", "image_url": {"url": data_url(file)}}
 
 
 def _result(message: ToolResult) -> Json:

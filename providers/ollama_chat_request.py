@@ -16,10 +16,10 @@ The connection's option ``num_ctx`` is the context size to load a model with, in
 
 from __future__ import annotations
 
-import base64
 import typing as t
 from collections.abc import Mapping
 
+from providers.request_parts import file_base64, file_text
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -124,13 +124,8 @@ def _message(message: Message) -> Json:
 
 
 def _user(message: UserMessage) -> Json:
-    texts, images = [], []
-    for file in message.files:
-        if file.kind == "text":
-            text = file.data.decode("utf-8", "replace")
-            texts.append(f"{file.name}:\n{text}" if file.name else text)
-        else:
-            images.append(base64.b64encode(file.data).decode("ascii"))
+    texts = [file_text(file) for file in message.files if file.kind == "text"]
+    images = [file_base64(file) for file in message.files if file.kind != "text"]
     content = "\n\n".join([*texts, message.text] if message.text else texts)
     return {"role": "user", "content": content, **({"images": images} if images else {})}
 
