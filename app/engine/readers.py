@@ -12,6 +12,10 @@ from collections.abc import Callable
 from gevent import get_hub
 
 
+def _nothing() -> None:
+    """What to abandon once the run has ended."""
+
+
 class Readers:
     """The readers of one run (starter, attached, waiting JSON callers).
 
@@ -50,9 +54,11 @@ class Readers:
             self._timer.start(self._abandon)
 
     def close(self) -> None:
-        """The run is ending: nobody's leaving matters any more."""
+        """The run is ending: nobody's leaving matters any more, and nothing of the run is held."""
         self._policy = "continue"
         self._stop_timer()
+        self._abandon = _nothing
+        self._readers = []
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

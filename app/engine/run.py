@@ -20,6 +20,7 @@ from app.engine import settle
 from app.engine.blocks import BlockRunner
 from app.engine.emitter import Emitter, Subscriber
 from app.engine.journal import Journal
+from app.engine.limits import QueueTime
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
 from app.engine.run_log import RunLog
@@ -76,6 +77,7 @@ class Run:
         self.emitter = Emitter(services.clock, self.state, self.log)
         self.journal = Journal()
         self.done = Event()
+        self.queue_time = QueueTime(services.clock.now_ms)
         self.created_at = services.clock.now_ms()
         self.rows: dict[str, BlockRow] = {}
         self.detail = ""
@@ -239,6 +241,7 @@ class Run:
             self.scope.close()
             self._on_end(self)
             self.done.set()
+            del self._blocks  # it holds the run: what a run leaves behind must be freed without the collector
 
     def _cancelled(self, cause: str) -> ev.Terminal:
         if cause == "execution_timeout":
@@ -256,5 +259,11 @@ class Run:
         """The usage object up to now."""
         now = self.services.clock.now_ms()
         duration = now - self.created_at
-        times = {"durationMs": duration, "activeMs": duration, "queuedMs": 0, "humanWaitMs": 0}
+        queued = self.queue_time.total_ms(now)
+        times = {
+            "durationMs": duration,
+            "activeMs": duration - queued,
+            "queuedMs": queued,
+            "humanWaitMs": 0,
+        }
         return usage_object(self.state.usages, times)

@@ -99,6 +99,21 @@ class _Wait:
         self._waiting.pop(getcurrent(), False)
 
 
+class _Unguarded:
+    """The guard of a scope that is closed: nobody can interrupt it any more."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_exc: object) -> None:
+        pass
+
+
+_UNGUARDED = _Unguarded()
+
+
 class _Idle:
     """A limit on silence: one lazy timer that looks at the last progress when it fires, so progress is one store."""
 
@@ -143,6 +158,30 @@ class _Idle:
         )
 
 
+class _Limit:
+    """A limit on a whole step, progress or not: when it is over, whoever waits gets the error that ``make`` makes."""
+
+    __slots__ = ("make", "scope", "timer")
+
+    def __init__(self, scope: RunScope, seconds: float, make: Callable[[], BaseException]) -> None:
+        self.scope = scope
+        self.make = make
+        self.timer: t.Any = get_hub().loop.timer(seconds)
+
+    def __enter__(self) -> None:
+        self.timer.start(self._fired)
+
+    def __exit__(self, *_exc: object) -> None:
+        self.timer.stop()
+        self.timer.close()
+        if self.scope.cause is None:
+            self.scope.calm()
+
+    def _fired(self) -> None:
+        if self.scope.cause is None:
+            self.scope.interrupt_with(self.make)
+
+
 class RunScope:
     """One level of a run (run, block, batch or call) with its greenlets, waits and deadlines.
 
@@ -185,7 +224,7 @@ class RunScope:
         self._timers: tuple[t.Any, ...] = ()
         self._changed: Event | None = None
         self.idle: _Idle | None = None
-        self._wait = _Wait(self)
+        self._wait: _Wait | _Unguarded = _Wait(self)
         self._closed = False
         if parent is not None:
             if parent.cause is not None:
@@ -194,7 +233,7 @@ class RunScope:
 
     # -- waits -------------------------------------------------------------------------------
 
-    def wait(self) -> _Wait:
+    def wait(self) -> _Wait | _Unguarded:
         """Guard one blocking step; see :class:`providers.spec.Waits`.
 
         :raises Cancelled: at entry or inside, once the scope is cancelled.
@@ -210,6 +249,10 @@ class RunScope:
     def idle_limit(self, seconds: float) -> _Idle:
         """While open, ``seconds`` of silence end the wait with ``ProviderError("provider_idle")``."""
         return _Idle(self, seconds)
+
+    def limit(self, seconds: float, make: Callable[[], BaseException]) -> _Limit:
+        """While open, ``seconds`` are all there is; then what ``make`` makes is thrown into whoever waits."""
+        return _Limit(self, seconds, make)
 
     def calm(self) -> None:
         """Forget an interruption that was not a cancellation."""
@@ -319,8 +362,13 @@ class RunScope:
         return RunScope(self)
 
     def close(self) -> None:
-        """Stop timers and leave the parent. Idempotent."""
+        """Stop timers and leave the parent. Idempotent.
+
+        The guard and the scope hold each other; let go here, the scope is freed with its last use and never waits
+        for a garbage collection, which would stop every stream of the worker for its time.
+        """
         self._closed = True
+        self._wait = _UNGUARDED
         for timer in self._timers:
             timer.stop()
             timer.close()
