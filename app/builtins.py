@@ -17,6 +17,7 @@ from plugins.spec import BlockType, Detector, ProviderFamily, Tool
 #: Modules of ``plugins/families`` whose ``FAMILY`` needs nothing of the settings, by name.
 FAMILIES = (
     "anthropic",
+    "cohere",
     "openai_compatible",
 )
 
