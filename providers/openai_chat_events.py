@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from providers import errors
 from providers.decoding import EventStreamDecoder, count
+from providers.openai_chat_snapshots import Snapshots
 from providers.spec import (
     FinishReason,
     ModelEvent,
@@ -62,6 +63,9 @@ class OpenAIChatDecoder(EventStreamDecoder):
         self._signature: str | None = None
         self._parts: list[dict[str, t.Any]] = []
         self._whole: dict[str, t.Any] = {}
+        self._cited: set[str] = set()
+        self._snapshots = Snapshots() if request.dialect.get("cumulative") else None
+        self._plain = self._plain and self._snapshots is None
 
     def _value(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         # The common chunk first: one choice, one delta, nothing but text in it.
@@ -95,6 +99,8 @@ class OpenAIChatDecoder(EventStreamDecoder):
         if model and type(model) is str:
             self._model = model
         self._note_usage(value, out)
+        if "search_results" in value or "citations" in value:
+            self._cite(value, out)
         choices = value.get("choices")
         if not isinstance(choices, list):
             if errors.has_error(value):
@@ -139,6 +145,8 @@ class OpenAIChatDecoder(EventStreamDecoder):
             self._reasoning(delta, out)
         content = get("content")
         if content:
+            if self._snapshots is not None and type(content) is str:
+                content = self._snapshots.news("content", content)
             if type(content) is not str:
                 self._content_parts(content, out)
             elif self._plain:
@@ -163,9 +171,19 @@ class OpenAIChatDecoder(EventStreamDecoder):
         if type(legacy) is dict:
             self._call({"index": 0, "function": legacy}, out)
         for note in delta.get("annotations") or ():
-            cited = note.get("url_citation") if isinstance(note, dict) else None
-            if isinstance(cited, dict) and isinstance(cited.get("url"), str):
-                out.append(SourceCited(cited["url"], str(cited.get("title") or "")))
+            self._source(note.get("url_citation") if isinstance(note, dict) else None, out)
+
+    def _cite(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
+        """Sources beside the choices (Perplexity), which come again with every chunk; those with a title first."""
+        for key in ("search_results", "citations"):
+            for source in value.get(key) or ():
+                self._source({"url": source} if isinstance(source, str) else source, out)
+
+    def _source(self, source: t.Any, out: list[ModelEvent]) -> None:
+        url = source.get("url") if isinstance(source, dict) else None
+        if isinstance(url, str) and url and url not in self._cited:
+            self._cited.add(url)
+            out.append(SourceCited(url, str(source.get("title") or "")))
 
     def _reasoning(self, delta: dict[str, t.Any], out: list[ModelEvent]) -> None:
         """Thinking once a delta, however many fields repeat it; every field is kept for the vendor."""
@@ -175,6 +193,8 @@ class OpenAIChatDecoder(EventStreamDecoder):
             if not value:
                 continue
             text = value if type(value) is str else _text_of(value)
+            if text and self._snapshots is not None:
+                text = self._snapshots.news(field, text)
             if text:
                 self._thinking.setdefault(field, []).append(text)
                 if not said:
@@ -182,13 +202,25 @@ class OpenAIChatDecoder(EventStreamDecoder):
                 said = True
         details = delta.get("reasoning_details")
         if details and type(details) is list:
-            self._details.extend(details)
+            details = self._keep_details(details)
             for detail in details:
                 if isinstance(detail, dict):
                     said = self._detail(detail, said, out)
         signature = delta.get("reasoning_signature")
         if signature and type(signature) is str:
             self._signature = signature
+
+    def _keep_details(self, details: list[t.Any]) -> list[t.Any]:
+        """Keep them for the vendor; what is to be said of them."""
+        if self._snapshots is None:
+            self._details.extend(details)
+            return details
+        fresh = self._snapshots.details(details)
+        if self._snapshots.cumulative("reasoning_details"):
+            self._details = details
+        else:
+            self._details.extend(details)
+        return fresh
 
     def _detail(self, detail: dict[str, t.Any], said: bool, out: list[ModelEvent]) -> bool:
         text = detail.get("text") or detail.get("summary")
@@ -214,6 +246,9 @@ class OpenAIChatDecoder(EventStreamDecoder):
                 text = _text_of(part.get("text"))
                 self._keep_part("text", text)
                 self._say(text, out)
+            elif part.get("type") == "reasoning":
+                # Databricks: shown, but it wants nothing back.
+                self._think(_text_of(part.get("summary")), out)
             elif part.get("type") == "refusal":
                 self._refused = True
                 self._say(_text_of(part.get("refusal")), out)

@@ -41,7 +41,7 @@ switch                         meaning
 ``replay_thinking``            ``loop`` (default: turns since the last user message), ``always``, ``never``
 ``thinking_required``          member that a turn of the loop must carry even when it had no thinking
 ``inline_thinking``            True, or ``implicit``: thinking comes in tags in the text (``inline_thinking``)
-``cumulative_thinking``        True: a piece of thinking may repeat all that came before it
+``cumulative``                 True: a piece may repeat all that came before it (``openai_chat_snapshots``)
 ``body``                       members added to every request as they are
 =============================  ==============================================================================
 """
