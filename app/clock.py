@@ -32,6 +32,9 @@ class Clock(t.Protocol):
     def monotonic(self) -> float:
         """Seconds that never go back; only differences mean something."""
 
+    def sleep(self, seconds: float) -> None:
+        """Let the time pass; others run meanwhile."""
+
     def new_id(self, prefix: str) -> str:
         """A fresh id ``<prefix>_<sortable>``, unique across processes."""
 
@@ -46,6 +49,10 @@ class SystemClock:
     def monotonic(self) -> float:
         """See :class:`Clock`."""
         return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """See :class:`Clock`; cooperative, for the process is patched."""
+        time.sleep(seconds)
 
     def new_id(self, prefix: str) -> str:
         """See :class:`Clock`."""
@@ -69,6 +76,10 @@ class SteppingClock:
     def monotonic(self) -> float:
         """See :class:`Clock`."""
         return (self.now_ms() - self._start) / 1000
+
+    def sleep(self, seconds: float) -> None:
+        """See :class:`Clock`; takes no time but its own."""
+        self._now += round(seconds * 1000)
 
     def new_id(self, prefix: str) -> str:
         """See :class:`Clock`."""

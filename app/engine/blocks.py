@@ -48,6 +48,7 @@ class BlockRunner:
         block = run.request.workflow.blocks[block_id]
         started = run.services.clock.now_ms()
         run.emitter.emit(ev.BlockStarted(block_id, block.type.type_name, block.name))
+        run.queue_time.block(1)
         try:
             output = self._output(block)
         except BlockError as error:
@@ -57,6 +58,7 @@ class BlockRunner:
         else:
             self._executed(block, output, started)
         finally:
+            run.queue_time.block(-1)
             if self._moved is not None:
                 self._moved.set()
 
@@ -106,6 +108,8 @@ class BlockRunner:
             self._variables,
             run.request.show_thinking,
             run.request.workflow.predecessors(block.id),
+            (run.request.workflow_id, run.request.conversation_id or run.id),
+            run.queue_time,
         )
 
     def _variables(self) -> Mapping[str, t.Any]:

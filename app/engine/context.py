@@ -5,12 +5,15 @@ Law of this room: a thin door; it decides nothing.
 
 from __future__ import annotations
 
+import hashlib
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from app.agents import templates
 from app.engine.emitter import Emitter
 from app.engine.journal import BlockJournal, Journal
+from app.engine.limits import QueueTime
 from app.engine.scope import Cancelled, RunScope, gather
 from app.engine.services import Services
 from app.errors import RunError
@@ -34,9 +37,13 @@ class RunningBlock:
         variables: Callable[[], Mapping[str, t.Any]],
         show_thinking: bool,
         predecessors: Sequence[str],
+        conversation: tuple[str, str],
+        queue_time: QueueTime,
     ) -> None:
         self._services = services
         self._variables = variables
+        self._conversation = conversation
+        self._queue_time = queue_time
         self.run_id = run_id
         self.block = block
         self.name = name
@@ -56,6 +63,12 @@ class RunningBlock:
     def journal(self) -> BlockJournal:
         """Rows of this execution."""
         return self._journal
+
+    @property
+    def conversation(self) -> str:
+        """A hash: names of workflows and of callers' conversations are nobody else's business."""
+        named = "\0".join((*self._conversation, self.block))
+        return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def variables(self) -> Mapping[str, t.Any]:
         """What templates see."""
@@ -79,6 +92,21 @@ class RunningBlock:
     def tool(self, name: str) -> Tool | None:
         """A registered tool."""
         return self._services.plugins.tools.get(name)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait by the clock."""
+        with self.scope.wait():
+            self._services.clock.sleep(seconds)
+
+    def slot(self, model: ResolvedModel) -> AbstractContextManager[int]:
+        """A slot of the model's family."""
+        return self._services.limits.slot(
+            model.family.id, model.max_concurrency, self.run_id, self.scope, self.now_ms, self._queue_time
+        )
+
+    def limited(self, seconds: float, make: Callable[[], BaseException]) -> AbstractContextManager[t.Any]:
+        """A limit on a whole step."""
+        return self.scope.limit(seconds, make)
 
     def gather(self, jobs: Sequence[Callable[[Waits], None]]) -> None:
         """Run jobs concurrently."""

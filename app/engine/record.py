@@ -38,7 +38,7 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
         "created_at": run.created_at,
         "started_at": state.started_at,
         "ended_at": None if terminal is None else run.services.clock.now_ms(),
-        "queued_ms": 0,
+        "queued_ms": usage["queuedMs"],
         "active_ms": usage["activeMs"],
         "human_wait_ms": 0,
         "owner_id": run.services.store.owner_id,

@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from app.clock import Clock, SystemClock
+from app.engine.limits import Limits
 from app.engine.threads import ToolThreads
 from plugins.registry import Registry
 
@@ -20,13 +21,14 @@ if t.TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Services:
-    """Settings, store, plugin registry, clock, tool threads, and the runs of this process."""
+    """Settings, store, plugin registry, clock, tool threads, slots for model calls, and the runs of this process."""
 
     settings: Settings
     store: Store
     plugins: Registry
     clock: Clock = field(default_factory=SystemClock)
     threads: ToolThreads = field(default_factory=ToolThreads)
+    limits: Limits = field(default_factory=Limits)
     runs: RunRegistry = field(init=False)
 
     def __post_init__(self) -> None:

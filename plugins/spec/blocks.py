@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from plugins.spec.families import ResolvedModel
@@ -21,6 +22,7 @@ class BlockContext(t.Protocol):
     :ivar predecessors: ids of the blocks with an edge into this one, in document order; those that ran are in
         ``variables()["blocks"]``.
     :ivar settings: the configuration object of the app.
+    :ivar conversation: an opaque name of the conversation this block takes part in, the same in every run of it.
     """
 
     run_id: str
@@ -31,6 +33,10 @@ class BlockContext(t.Protocol):
     show_thinking: bool
     predecessors: t.Sequence[str]
     settings: t.Any
+
+    @property
+    def conversation(self) -> str:
+        """See the class."""
 
     def emit(self, event: t.Any) -> None:
         """Put a run event into the stream. Never switches greenlets."""
@@ -55,6 +61,15 @@ class BlockContext(t.Protocol):
 
     def new_id(self, prefix: str) -> str:
         """A fresh id of the run's clock."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, interruptibly, by the run's clock."""
+
+    def slot(self, model: ResolvedModel) -> AbstractContextManager[int]:
+        """One of the family's ``max_concurrency`` places; entering waits for it and gives the milliseconds that took."""
+
+    def limited(self, seconds: float, make: Callable[[], BaseException]) -> AbstractContextManager[t.Any]:
+        """While open, ``seconds`` are all there is; then the block's wait raises what ``make`` makes."""
 
     def gather(self, jobs: t.Sequence[Callable[[Waits], None]]) -> None:
         """Run jobs concurrently, each with its own waits; returns when all ended; cancels all when cancelled."""
