@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import orjson
 
@@ -75,15 +75,15 @@ class GeminiDecoder(EventStreamDecoder):
         self._cited: set[str] = set()
         self._ended_by = ""
 
-    def _sniff(self, data: bytes) -> list[tuple[bytes, bytes]]:
+    def _sniff(self, data: bytes) -> Iterable[tuple[bytes, bytes]]:
         """The first byte that says something tells events from an array or a lone document."""
         data = data.lstrip(_BEFORE_ANYTHING)
         if not data:
             return []
         if data[:1] in (b"[", b"{"):
             self._reader = JsonArrayReader()
-        self._read = feed = self._reader.feed
-        return feed(data)
+        self._read = self._reader.feed
+        return self._read(data)
 
     def _value(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         # The common chunk first: one candidate, one part, nothing but text in it.
@@ -118,8 +118,8 @@ class GeminiDecoder(EventStreamDecoder):
         if model and isinstance(model, str):
             self._model = model
         feedback = value.get("promptFeedback")
-        if isinstance(feedback, dict) and feedback.get("blockReason"):
-            self._label, self.moved, self.finished = "content_filter", True, True
+        if isinstance(feedback, dict) and (blocked := feedback.get("blockReason")):
+            self._blocked(f"{blocked} {feedback.get('blockReasonMessage') or ''}".strip())
         candidates = value.get("candidates")
         if not isinstance(candidates, list):
             if errors.has_error(value):
@@ -128,6 +128,12 @@ class GeminiDecoder(EventStreamDecoder):
         for candidate in candidates:
             if isinstance(candidate, dict) and not candidate.get("index"):
                 self._candidate(candidate, out)
+
+    def _blocked(self, reason: str) -> None:
+        """The vendor refused the prompt, so there is no answer; or it stopped one that had begun."""
+        if not self._answered and not self._calls.calls:
+            raise errors.failure("content_filtered", detail=f"the prompt was blocked: {reason}")
+        self._label, self.moved, self.finished = "content_filter", True, True
 
     def _candidate(self, candidate: dict[str, t.Any], out: list[ModelEvent]) -> None:
         self.moved = True
