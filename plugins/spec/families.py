@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,6 +118,7 @@ class ProviderFamily:
     :ivar known: models an open family has heard of; others are a warning in validation. They are also its rows in
         the capability table. Empty: no opinion.
     :ivar model_dialect: switches that depend on the model, laid over ``dialect``.
+    :ivar recordings: the folder of recorded answers that the conformance kit plays; the runtime never reads it.
     """
 
     id: str
@@ -136,6 +138,7 @@ class ProviderFamily:
     registry_providers: tuple[str, ...] = ()
     known: Sequence[str] = ()
     model_dialect: Callable[[str], Mapping[str, t.Any]] | None = None
+    recordings: str | os.PathLike[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
