@@ -13,7 +13,7 @@ import typing as t
 
 from providers import errors, http
 from providers.anthropic_request import build_request
-from providers.decoding import EventStreamDecoder, count
+from providers.decoding import EventStreamDecoder, Reader, count
 from providers.spec import (
     FinishReason,
     ModelEvent,
@@ -52,10 +52,13 @@ class _Block:
 
 
 class AnthropicDecoder(EventStreamDecoder):
-    """Events of one message to model events."""
+    """Events of one message to model events.
 
-    def __init__(self, request: ModelRequest) -> None:
-        super().__init__(request)
+    :param reader: for hosts that wrap the events in a framing of their own.
+    """
+
+    def __init__(self, request: ModelRequest, reader: Reader | None = None) -> None:
+        super().__init__(request, reader)
         self._blocks: list[_Block] = []
         self._open: dict[t.Any, _Block] = {}
         self._stated: dict[str, t.Any] | None = None
@@ -183,13 +186,17 @@ class AnthropicDecoder(EventStreamDecoder):
             self._stated = {**(self._stated or {}), **stated}
 
     def _usage(self) -> Usage | None:
+        """The vendor's ``input_tokens`` leave out what its cache was read or written for; ours hold all of it."""
         if self._stated is None:
             return None
+        fresh = count(self._stated, "input_tokens")
+        read = count(self._stated, "cache_read_input_tokens")
+        written = count(self._stated, "cache_creation_input_tokens")
         return Usage(
-            input=count(self._stated, "input_tokens"),
+            input=None if fresh is None else fresh + (read or 0) + (written or 0),
             output=count(self._stated, "output_tokens"),
-            cache_read=count(self._stated, "cache_read_input_tokens"),
-            cache_write=count(self._stated, "cache_creation_input_tokens"),
+            cache_read=read,
+            cache_write=written,
         )
 
     def _replay(self) -> t.Any:

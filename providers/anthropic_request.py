@@ -1,7 +1,7 @@
 """The request side of the Messages wire.
 
 Law of this room: a request says what was asked for and nothing the vendor refuses. What differs between models
-and servers is a switch of the family's ``dialect``:
+and servers is a switch of the family's ``dialect`` (``path`` and ``query``: see ``request_parts``):
 
 ====================  =======================================================================================
 switch                meaning
@@ -15,6 +15,9 @@ switch                meaning
                       together with thinking, which excludes them.
 ``max_tokens``        answer tokens when the agent sets none, default 4096; a thinking budget comes on top
 ``levels``            level → the vendor's effort
+``model_in_body``     False: the model is named by the path only (Vertex AI, Bedrock)
+``version_in_body``   the protocol version as ``anthropic_version``, for hosts that want it in the body, not a header
+``stream_in_body``    False: the path says that the answer is a stream (Bedrock)
 ``body``              members added to every request as they are
 ====================  =======================================================================================
 """
@@ -25,9 +28,11 @@ import re
 import typing as t
 from collections.abc import Mapping
 
+from providers.request_parts import endpoint, file_base64
 from providers.spec import (
     AssistantMessage,
     Connection,
+    FilePart,
     HttpRequest,
     ModelRequest,
     ToolResult,
@@ -58,14 +63,15 @@ Json = dict[str, t.Any]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
-    """``POST <base_url>/messages``; the base carries the version path."""
+    """``POST <base_url>/messages``, or where the family's ``path`` says; the base carries the version path."""
+    version = {} if request.dialect.get("version_in_body") else {"anthropic-version": VERSION}
     return HttpRequest(
         "POST",
-        f"{connection.base_url}/messages",
+        endpoint(request, connection, "/messages"),
         {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
-            "anthropic-version": VERSION,
+            **version,
             **connection.headers,
         },
         encode(build_body(request)),
@@ -73,32 +79,54 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
 
 
 def build_body(request: ModelRequest) -> Json:
-    """The JSON body of one model call."""
+    """The JSON body of one model call, for this wire and for others that carry the protocol inside their own."""
     dialect = request.dialect
     body: Json = {
-        "model": request.model,
+        **({"model": request.model} if dialect.get("model_in_body", True) else {}),
+        **({"anthropic_version": version} if (version := dialect.get("version_in_body")) else {}),
         "max_tokens": request.max_tokens or dialect.get("max_tokens") or DEFAULT_MAX_TOKENS,
         "messages": _messages(request),
-        "stream": True,
+        **({"stream": True} if dialect.get("stream_in_body", True) else {}),
     }
     if request.system:
         body["system"] = request.system
     thinks = _thinking(request, body)
-    if not thinks and dialect.get("sampling", True):
-        for field in ("temperature", "top_p"):
-            value = getattr(request, field)
-            if value is not None:
-                body[field] = value
-    if request.stop:
-        body["stop_sequences"] = list(request.stop)
+    _sampling(request, body, thinks)
     _tools(request, body)
     if request.response_format is not None:
         body.setdefault("output_config", {})["format"] = {
             "type": "json_schema",
             "schema": dict(request.response_format),
         }
+    if request.cache:
+        _mark_cached(body)
     body.update(dialect.get("body") or {})
     return body
+
+
+def _sampling(request: ModelRequest, body: Json, thinks: bool) -> None:
+    if not thinks and request.dialect.get("sampling", True):
+        for field in ("temperature", "top_p"):
+            value = getattr(request, field)
+            if value is not None:
+                body[field] = value
+    if request.stop:
+        body["stop_sequences"] = list(request.stop)
+
+
+def _mark_cached(body: Json) -> None:
+    """Mark what the next call repeats: the tools, the system prompt, and the conversation up to here.
+
+    Three marks of the four that the vendor allows (platform.claude.com/docs/en/build-with-claude/prompt-caching).
+    """
+    mark = {"cache_control": {"type": "ephemeral"}}
+    if tools := body.get("tools"):
+        tools[-1].update(mark)
+    if system := body.get("system"):
+        body["system"] = [{"type": "text", "text": system, **mark}]
+    last = next((each for each in reversed(body["messages"]) if each["role"] == "user"), None)
+    if last is not None and last["content"]:
+        last["content"][-1].update(mark)
 
 
 def _thinking(request: ModelRequest, body: Json) -> bool:
@@ -165,7 +193,7 @@ def _messages(request: ModelRequest) -> list[Json]:
     messages: list[Json] = []
     for message in request.messages:
         if isinstance(message, UserMessage):
-            role, content = "user", [{"type": "text", "text": message.text}]
+            role, content = "user", _user(message)
         elif isinstance(message, ToolResult):
             role, content = "user", [_result(message)]
         else:
@@ -177,6 +205,24 @@ def _messages(request: ModelRequest) -> list[Json]:
         else:
             messages.append({"role": role, "content": content})
     return messages
+
+
+def _user(message: UserMessage) -> list[Json]:
+    content = [_file(file) for file in message.files]
+    if message.text or not content:
+        content.append({"type": "text", "text": message.text})
+    return content
+
+
+def _file(file: FilePart) -> Json:
+    """An image, or a document; a text is a document of its own kind, so that its name is no part of it."""
+    if file.kind == "text":
+        source = {"type": "text", "media_type": "text/plain", "data": file.data.decode("utf-8", "replace")}
+    else:
+        source = {"type": "base64", "media_type": file.media_type, "data": file_base64(file)}
+    if file.kind == "image":
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, **({"title": file.name} if file.name else {})}
 
 
 def _result(message: ToolResult) -> Json:

@@ -185,7 +185,7 @@ class TestEnd:
             *stop("end_turn", output_tokens=9),
         )
         assert seen.finished is not None
-        assert seen.finished.usage == spec.Usage(3, 9, None, 2)
+        assert seen.finished.usage == spec.Usage(5, 9, None, 2)
         assert seen.finished.model == "claude"
 
     def test_clean_end_before_the_finish(self) -> None:
