@@ -219,9 +219,11 @@ class SocketTransport:
             return
         if self._watch is not None:
             self._watch.stop()
+            self._watch = None
         if self._writer is not None:
             self._writer.stop()
             self._writer.close()
+        self.reader = None
         try:
             for _ in range(_DISCARD_READS):
                 if not sock.recv(_PIECE):

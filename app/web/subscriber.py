@@ -93,10 +93,12 @@ class Subscriber:
 
     def bind(self, run: Run) -> None:
         """The run has been started for this reader."""
+        if self.closed:
+            if not self.projection.done:
+                run.reader_gone(self)
+            return
         self.run = run
-        if self.closed and not self.projection.done:
-            run.reader_gone(self)
-        elif self.transport.pending > HIGH_WATER:
+        if self.transport.pending > HIGH_WATER:
             self._shut()
 
     # -- from the run ------------------------------------------------------------------------
@@ -149,9 +151,10 @@ class Subscriber:
         """The client has gone, or must be taken for gone: cut it and tell the run. May be called twice."""
         if self.closed:
             return
+        run = self.run
         self.cut()
-        if self.run is not None:
-            self.run.reader_gone(self)
+        if run is not None:
+            run.reader_gone(self)
 
     def cut(self) -> None:
         """End the connection without telling the run."""
@@ -170,6 +173,7 @@ class Subscriber:
     def _leave(self) -> None:
         self._service.discard(self)
         self._open()  # a run that goes on without this reader may not wait for it
+        self.run = None  # run and reader hold each other: neither may wait for the garbage collector
 
     def _shut(self) -> None:
         if self.run is not None:
