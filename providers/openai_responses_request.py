@@ -1,0 +1,242 @@
+"""The request side of the Responses wire.
+
+Law of this room: a request says what was asked for and nothing a vendor might refuse, and it holds the whole
+conversation: nothing depends on what the vendor stored. The protocol has no stop sequences and no seed; neither
+is sent. What differs between models and servers is a switch of the family's ``dialect``:
+
+=====================  ======================================================================================
+switch                 meaning
+=====================  ======================================================================================
+``reasoning``          ``effort`` (default): a level that the workflow sets is sent as ``reasoning.effort``;
+                       ``summary``: and ``reasoning.summary`` is asked for when someone may see the thinking;
+                       ``never``: the model takes neither
+``summary``            the vendor's word for the summary wanted, default ``auto``
+``thinks_by_default``  True: without a level the vendor's own default stands; else, when a summary is asked
+                       for, no level means ``medium``
+``levels``             level → the vendor's word; a level mapped to None is not sent
+``encrypted``          True: reasoning is asked for in the encrypted form that goes back on the next turn
+``store``              default False: the vendor is told to keep nothing; None: it is told nothing
+``sampling``           False: ``temperature`` and ``top_p`` are refused and not sent; ``unless_thinking``: they
+                       are refused, and not sent, while the model thinks
+``system``             ``instructions`` (default), or ``message``: the first message, of role ``system``
+``cache_key``          False: the server takes no ``prompt_cache_key``
+``path``               where requests go below the address, default ``/responses``; ``{model}`` is filled in
+``query``              added to the URL; values may name the connection's settings in braces, and one whose
+                       setting is not set is left out
+``body``               members added to every request as they are
+=====================  ======================================================================================
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import typing as t
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+from providers.openai_shapes import effort_of, may_be_strict
+from providers.spec import (
+    AssistantMessage,
+    Connection,
+    FilePart,
+    HttpRequest,
+    ModelRequest,
+    ToolResult,
+    UserMessage,
+)
+from providers.surrogates import encode
+
+WIRE_NAME = "openai_responses"
+#: Longest call id and cache key the vendor takes, in characters.
+MAX_ID = 64
+#: What a tool of a kind that is never offered is answered with; unanswered, the conversation would be refused.
+NO_SUCH_TOOL = "There is no such tool. Nothing was run."
+
+Json = dict[str, t.Any]
+
+
+def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
+    """``POST <base_url>/responses``; the base carries the version path."""
+    return HttpRequest(
+        "POST",
+        _url(request, connection),
+        {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
+        encode(build_body(request)),
+    )
+
+
+def build_body(request: ModelRequest) -> Json:
+    """The JSON body of one model call."""
+    dialect = request.dialect
+    body: Json = {"model": request.model, "input": _input(request), "stream": True}
+    if request.system and dialect.get("system", "instructions") == "instructions":
+        body["instructions"] = request.system
+    if (store := dialect.get("store", False)) is not None:
+        body["store"] = store
+    if dialect.get("encrypted"):
+        body["include"] = ["reasoning.encrypted_content"]
+    _reasoning(request, body)
+    _sampling(request, body)
+    _tools(request, body)
+    if request.response_format is not None:
+        body["text"] = {"format": _format(request.response_format)}
+    if request.conversation and dialect.get("cache_key", True):
+        body["prompt_cache_key"] = _short(request.conversation)
+    body.update(dialect.get("body") or {})
+    return body
+
+
+def asks_summary(request: ModelRequest) -> bool:
+    """Whether the vendor is asked to summarise its reasoning, which it may refuse to an organisation."""
+    return (
+        request.dialect.get("reasoning") == "summary" and request.show_thinking and request.thinking != "none"
+    )
+
+
+def _url(request: ModelRequest, connection: Connection) -> str:
+    dialect = request.dialect
+    path = str(dialect.get("path", "/responses")).replace("{model}", quote(request.model, safe=""))
+    query = {
+        name: value
+        for name, template in (dialect.get("query") or {}).items()
+        if (value := _filled(str(template), connection.options))
+    }
+    return f"{connection.base_url}{path}" + (f"?{urlencode(query)}" if query else "")
+
+
+def _filled(template: str, options: Mapping[str, str]) -> str:
+    try:
+        return template.format_map(options)
+    except KeyError:
+        return ""
+
+
+def _reasoning(request: ModelRequest, body: Json) -> None:
+    """Ask for an effort when the workflow sets a level, for a summary when someone may see it."""
+    dialect, level = request.dialect, request.thinking
+    if dialect.get("reasoning") == "never":
+        return
+    summary = asks_summary(request)
+    if level is None and summary and not dialect.get("thinks_by_default"):
+        level = "medium"
+    wanted: Json = {}
+    if level is not None and (effort := effort_of(level, dialect.get("levels"))) is not None:
+        wanted["effort"] = effort
+    if summary:
+        wanted["summary"] = dialect.get("summary", "auto")
+    if wanted:
+        body["reasoning"] = wanted
+
+
+def _sampling(request: ModelRequest, body: Json) -> None:
+    if request.max_tokens is not None:
+        body["max_output_tokens"] = request.max_tokens
+    rule = request.dialect.get("sampling", True)
+    if rule == "unless_thinking":
+        effort = (body.get("reasoning") or {}).get("effort")
+        rule = effort == "none" or (effort is None and not request.dialect.get("thinks_by_default"))
+    for field in ("temperature", "top_p"):
+        value = getattr(request, field)
+        if rule and value is not None:
+            body[field] = value
+
+
+def _tools(request: ModelRequest, body: Json) -> None:
+    """The tools, not strict: their schemas are the workflow's. None when none may be called."""
+    choice: t.Any = request.tool_choice
+    if not request.tools or choice == "none":
+        return
+    body["tools"] = [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": dict(tool.parameters),
+            "strict": False,
+        }
+        for tool in request.tools
+    ]
+    if choice == "required":
+        body["tool_choice"] = choice
+    elif choice != "auto":
+        body["tool_choice"] = {"type": "function", "name": choice}
+    if request.parallel_tool_calls is not None:
+        body["parallel_tool_calls"] = request.parallel_tool_calls
+
+
+def _format(schema: Mapping[str, t.Any]) -> Json:
+    return {"type": "json_schema", "name": "answer", "schema": dict(schema), "strict": may_be_strict(schema)}
+
+
+def _input(request: ModelRequest) -> list[Json]:
+    items: list[Json] = []
+    if request.system and request.dialect.get("system") == "message":
+        items.append({"role": "system", "content": request.system})
+    for message in request.messages:
+        if isinstance(message, UserMessage):
+            items.append({"role": "user", "content": _content(message)})
+        elif isinstance(message, ToolResult):
+            items.append(
+                {
+                    "type": "function_call_output",
+                    "call_id": _short(message.call_id),
+                    "output": message.content,
+                }
+            )
+        else:
+            items.extend(_assistant(message))
+    return items
+
+
+def _content(message: UserMessage) -> str | list[Json]:
+    if not message.files:
+        return message.text
+    return [*map(_file, message.files), {"type": "input_text", "text": message.text}]
+
+
+def _file(part: FilePart) -> Json:
+    """A file as a part of a message; a text file becomes text under its name."""
+    if part.kind == "text":
+        text = part.data.decode("utf-8", "replace")
+        return {"type": "input_text", "text": f"{part.name}\n\n{text}" if part.name else text}
+    url = f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}"
+    if part.kind == "image":
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": url}
+
+
+def _assistant(message: AssistantMessage) -> list[Json]:
+    """An earlier turn: its own output items, or what text and calls make of it."""
+    if message.wire == WIRE_NAME and isinstance(message.replay, list):
+        return [built for item in message.replay for built in _answered(item)]
+    items: list[Json] = [{"role": "assistant", "content": message.text}] if message.text else []
+    items.extend(
+        {
+            "type": "function_call",
+            "call_id": _short(call.id),
+            "name": call.name,
+            "arguments": call.raw if call.arguments is not None and call.raw.strip() else "{}",
+        }
+        for call in message.calls
+    )
+    return items
+
+
+def _answered(item: Json) -> list[Json]:
+    """An output item as it goes back; a call of a kind that nobody here answers gets its answer."""
+    if item.get("type") == "function_call":
+        return [{**item, "call_id": _short(str(item.get("call_id")))}]
+    if item.get("type") == "custom_tool_call":
+        answer = {
+            "type": "custom_tool_call_output",
+            "call_id": item.get("call_id"),
+            "output": NO_SUCH_TOOL,
+        }
+        return [item, answer]
+    return [item]
+
+
+def _short(name: str) -> str:
+    """A name within the vendor's length; a longer one is named by its hash, the same everywhere."""
+    return name if len(name) <= MAX_ID else hashlib.sha256(name.encode()).hexdigest()
