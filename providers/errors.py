@@ -49,27 +49,32 @@ _TYPED: dict[str, ProviderErrorCode] = {
     ),
     **dict.fromkeys(
         ("rate_limit_exceeded", "rate_limit_error", "ratelimitreached", "rate_limited", "rate_limit", "ratelimiterror",
-         "insufficient_quota", "tokens", "requests", "too_many_requests", "resource_exhausted", "throttlingexception"),
+         "insufficient_quota", "tokens", "requests", "too_many_requests", "resource_exhausted", "throttlingexception",
+         "servicequotaexceededexception"),
         "provider_rate_limited",
     ),
     **dict.fromkeys(
         ("overloaded_error", "overloaded", "server_overloaded", "engine_overloaded", "engine_overloaded_error",
-         "capacity_exceeded", "insufficient_system_resource", "modelnotreadyexception"),
+         "capacity_exceeded", "insufficient_system_resource", "modelnotreadyexception", "serviceunavailableexception"),
         "provider_overloaded",
     ),
     **dict.fromkeys(
         ("authentication_error", "invalid_api_key", "permission_error", "permission_denied", "billing_error",
-         "unauthorized", "unauthenticated", "insufficient_permissions", "accessdeniedexception", "forbidden"),
+         "unauthorized", "unauthenticated", "insufficient_permissions", "accessdeniedexception", "forbidden",
+         "unrecognizedclientexception", "expiredtokenexception", "invalidsignatureexception",
+         "missingauthenticationtokenexception", "incompletesignatureexception"),
         "provider_auth",
     ),
     **dict.fromkeys(
         ("server_error", "internal_server_error", "internal_error", "api_error", "timeout_error", "timeout",
-         "service_unavailable", "service_unavailable_error", "unavailable", "bad_gateway", "internal"),
+         "service_unavailable", "service_unavailable_error", "unavailable", "bad_gateway", "internal",
+         "internalserverexception", "modelstreamerrorexception", "modeltimeoutexception", "modelerrorexception"),
         "provider_unavailable",
     ),
     **dict.fromkeys(
         ("invalid_request_error", "not_found_error", "model_not_found", "tool_use_failed", "invalid_argument",
-         "invalid_request", "unsupported_parameter", "unsupported_value", "badrequesterror"),
+         "invalid_request", "unsupported_parameter", "unsupported_value", "badrequesterror", "validationexception",
+         "resourcenotfoundexception"),
         "provider_bad_request",
     ),
 }  # fmt: skip

@@ -1,0 +1,209 @@
+"""The request side of the ConverseStream wire.
+
+Law of this room: a request says what was asked for and nothing the vendor refuses. What differs between models is a
+switch of the family's ``dialect``; nothing is sent to a model of which no page says that it takes it:
+
+====================  =======================================================================================
+switch                meaning
+====================  =======================================================================================
+``thinking_style``    ``none`` (default): thinking is never asked for. ``budget``, ``adaptive``: Claude's
+                      ``thinking``, with ``output_config.effort`` for the latter. ``nova``: ``reasoningConfig``;
+                      ``effort``: ``reasoning_effort``; these two only when the agent sets a level
+``thinking_off``      as on the Messages wire: ``omit`` (default), ``never``, or the ``thinking.type`` that says it
+``sampling``          False: ``temperature`` and ``topP`` are refused and not sent
+``stop``              False: stop sequences are refused and not sent
+``max_tokens``        answer tokens beside a thinking budget when the agent sets none, default 4096
+``send_back``         which earlier thinking the model takes back: ``all`` (Claude), ``text`` (default: without
+                      signature and redacted bytes), ``none``
+``result_status``     True: a tool result says whether it is an error
+``cache_points``      where a cache point may be set: of ``tools``, ``system``, ``messages``, ``results`` (a message
+                      that ends in tool results)
+``serial_switch``     True: parallel calls can be switched off (Claude's ``disable_parallel_tool_use``)
+``fields``            members added to ``additionalModelRequestFields`` as they are
+``body``              members added to every request as they are
+====================  =======================================================================================
+
+Source: API_runtime_ConverseStream of the Amazon Bedrock API reference, and the user guide's pages on tool use, prompt
+caching, structured outputs and adaptive thinking.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from urllib.parse import quote
+
+import orjson
+
+from providers.bedrock_messages import Json, messages, named_tools
+from providers.spec import Connection, HttpRequest, ModelRequest
+from providers.surrogates import encode
+
+WIRE_NAME = "bedrock_converse"
+DEFAULT_MAX_TOKENS = 4096
+
+CACHE_POINT: Json = {"cachePoint": {"type": "default"}}
+
+#: Thinking tokens that a level stands for. The vendor's least is 1024.
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 63999}
+#: Effort that a level stands for where the vendor has no such word; None: its own default.
+_EFFORTS: dict[str, str | None] = {"minimal": "low", "auto": None}
+
+
+def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
+    """``POST <base_url>/model/<model>/converse-stream``; ids and ARNs hold colons and slashes."""
+    return HttpRequest(
+        "POST",
+        f"{connection.base_url}/model/{quote(request.model, safe='')}/converse-stream",
+        {
+            "Content-Type": "application/json",
+            "Accept": "application/vnd.amazon.eventstream",
+            **connection.headers,
+        },
+        encode(build_body(request)),
+    )
+
+
+def build_body(request: ModelRequest) -> Json:
+    """The JSON body of one model call."""
+    points = request.dialect.get("cache_points", ()) if request.cache else ()
+    body: Json = {"messages": messages(request, WIRE_NAME)}
+    if request.system:
+        body["system"] = [{"text": request.system}, *([CACHE_POINT] if "system" in points else [])]
+    fields: Json = {}
+    thinks = _thinking(request, body, fields)
+    _inference(request, body, thinks)
+    _tools(request, body, fields, "tools" in points)
+    if request.response_format is not None:
+        body["outputConfig"] = {"textFormat": _text_format(request.response_format)}
+    _mark_messages(body["messages"], points)
+    fields.update(request.dialect.get("fields") or {})
+    if fields:
+        body["additionalModelRequestFields"] = fields
+    body.update(request.dialect.get("body") or {})
+    return body
+
+
+def _inference(request: ModelRequest, body: Json, thinks: bool) -> None:
+    """Limits and sampling; sampling is never sent together with thinking, which excludes it."""
+    config: Json = body.pop("inferenceConfig", {})
+    if request.max_tokens is not None:
+        config.setdefault("maxTokens", request.max_tokens)
+    if not thinks and request.dialect.get("sampling", True):
+        for name, value in (("temperature", request.temperature), ("topP", request.top_p)):
+            if value is not None:
+                config[name] = value
+    if request.stop and request.dialect.get("stop", True):
+        config["stopSequences"] = list(request.stop)
+    if fields := {name: value for name, value in config.items() if value is not None}:
+        body["inferenceConfig"] = fields
+
+
+# -- thinking ----------------------------------------------------------------------------------
+
+
+def _thinking(request: ModelRequest, body: Json, fields: Json) -> bool:
+    """Ask for thinking, or for none; whether sampling is thereby excluded."""
+    style = request.dialect.get("thinking_style", "none")
+    if style in ("budget", "adaptive"):
+        return _claude(request, body, fields, style)
+    level = request.thinking
+    if not isinstance(level, str) or level in ("none", "auto"):
+        return False
+    if style == "effort":
+        fields["reasoning_effort"] = level
+    elif style == "nova":
+        fields["reasoningConfig"] = {"type": "enabled", "maxReasoningEffort": level}
+        if (
+            level == "high"
+        ):  # the vendor refuses limits and sampling there (Nova 2 user guide: extended thinking)
+            body["inferenceConfig"] = {"maxTokens": None}
+            return True
+    return False
+
+
+def _claude(request: ModelRequest, body: Json, fields: Json, style: str) -> bool:
+    off = request.dialect.get("thinking_off", "omit")
+    by_default = bool(off != "omit")
+    level = request.thinking
+    if level == "none":
+        if off not in ("omit", "never"):
+            fields["thinking"] = {"type": off}
+        return by_default
+    if level is None and not request.show_thinking:
+        return by_default
+    if style == "adaptive":
+        _adaptive(request, "auto" if level is None and by_default else level or "medium", fields)
+    else:
+        budget = level if isinstance(level, int) else _BUDGETS.get(level or "medium", _BUDGETS["medium"])
+        budget = max(1024, budget)
+        fields["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        most = request.max_tokens or request.dialect.get("max_tokens") or DEFAULT_MAX_TOKENS
+        if request.max_tokens is None or request.max_tokens <= budget:
+            most += budget  # the vendor counts thinking into the answer's limit
+        body["inferenceConfig"] = {"maxTokens": most}
+    # Converse leaves thinking out of its counts; the model's own are asked for.
+    body["additionalModelResponseFieldPaths"] = ["/usage/output_tokens_details"]
+    return True
+
+
+def _adaptive(request: ModelRequest, level: str | int, fields: Json) -> None:
+    fields["thinking"] = {"type": "adaptive"}
+    if request.show_thinking:  # without it these models keep their thinking to themselves
+        fields["thinking"]["display"] = "summarized"
+    if isinstance(level, int):
+        level = next((name for name, budget in _BUDGETS.items() if level <= budget), "max")
+    effort = {**_EFFORTS, **(request.dialect.get("levels") or {})}.get(level, level)
+    if effort is not None:
+        fields["output_config"] = {"effort": effort}
+
+
+# -- tools -------------------------------------------------------------------------------------
+
+
+def _tools(request: ModelRequest, body: Json, fields: Json, cached: bool) -> None:
+    """Tools, kept when none may be called if the conversation holds calls: it is refused without them.
+
+    The vendor has no choice ``none``, so without such a conversation the tools are left out.
+    """
+    named = named_tools(request.messages)
+    if request.tool_choice == "none" and not named:
+        return
+    specs = [_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
+    if not specs:
+        specs = [_tool(name, "No longer available. Never call it.", {"type": "object"}) for name in named]
+    if not specs:
+        return
+    config: Json = {"tools": [*specs, *([CACHE_POINT] if cached else [])]}
+    choice = request.tool_choice
+    if request.tools and choice == "required":
+        config["toolChoice"] = {"any": {}}
+    elif request.tools and choice not in ("auto", "none"):
+        config["toolChoice"] = {"tool": {"name": choice}}
+    if request.parallel_tool_calls is False and request.dialect.get("serial_switch"):
+        # Together with toolChoice the type has to come from there alone.
+        kind = {} if "toolChoice" in config else {"type": "auto"}
+        fields["tool_choice"] = {**kind, "disable_parallel_tool_use": True}
+    body["toolConfig"] = config
+
+
+def _tool(name: str, description: str, parameters: t.Mapping[str, t.Any]) -> Json:
+    text = {"description": description} if description else {}
+    return {"toolSpec": {"name": name, **text, "inputSchema": {"json": dict(parameters)}}}
+
+
+# -- answer's form, cache ----------------------------------------------------------------------
+
+
+def _text_format(schema: t.Mapping[str, t.Any]) -> Json:
+    """The schema goes as text; a name is optional (API reference: OutputConfig)."""
+    text = orjson.dumps(dict(schema)).decode()
+    return {"type": "json_schema", "structure": {"jsonSchema": {"schema": text}}}
+
+
+def _mark_messages(sent: list[Json], points: t.Collection[str]) -> None:
+    """A cache point behind the last message of the user's side: all before it comes again next turn."""
+    if not sent or sent[-1]["role"] != "user":
+        return
+    content = sent[-1]["content"]
+    if ("results" if "toolResult" in content[-1] else "messages") in points:
+        content.append(CACHE_POINT)
