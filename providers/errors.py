@@ -1,8 +1,8 @@
 """Vendors' failures as the codes of contract section 11.
 
 Law of this room: the code comes from the typed code first, the status second, and from words only
-for what vendors never type (a prompt that is too long). The message is ours; the vendor's own words
-go into ``detail`` and nowhere else.
+for what vendors never type (a prompt that is too long; a key that one of them calls a wrong
+argument). The message is ours; the vendor's own words go into ``detail`` and nowhere else.
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ _TOO_LONG = re.compile(
     r"|reduce the length of the (?:messages|prompt|input)",
     re.IGNORECASE,
 )
+#: A refused key behind a status and a type that say no more than "bad request" (xAI).
+_BAD_KEY = re.compile(r"(?:incorrect|invalid) api key|api key (?:is )?not valid", re.IGNORECASE)
 
 
 def failure(code: ProviderErrorCode, *, detail: str = "", message: str | None = None) -> ProviderError:
@@ -246,6 +248,8 @@ def _code(status: int | None, found: _Facts) -> ProviderErrorCode:
     plain = status in (None, 400, 413, 422, 500) and (not typed or typed[0] == "provider_bad_request")
     if plain and _TOO_LONG.search(found.text):
         return "context_length_exceeded"
+    if plain and _BAD_KEY.search(found.text):
+        return "provider_auth"
     if status == 429:
         return "provider_rate_limited"
     if typed:

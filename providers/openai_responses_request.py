@@ -20,22 +20,19 @@ switch                 meaning
                        are refused, and not sent, while the model thinks
 ``system``             ``instructions`` (default), or ``message``: the first message, of role ``system``
 ``cache_key``          False: the server takes no ``prompt_cache_key``
-``path``               where requests go below the address, default ``/responses``; ``{model}`` is filled in
-``query``              added to the URL; values may name the connection's settings in braces, and one whose
-                       setting is not set is left out
+``path``, ``query``    see ``request_parts``; the path's default is ``/responses``
 ``body``               members added to every request as they are
 =====================  ======================================================================================
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import typing as t
 from collections.abc import Mapping
-from urllib.parse import quote, urlencode
 
 from providers.openai_shapes import effort_of, may_be_strict
+from providers.request_parts import data_url, endpoint, file_text
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -60,7 +57,7 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     """``POST <base_url>/responses``; the base carries the version path."""
     return HttpRequest(
         "POST",
-        _url(request, connection),
+        endpoint(request, connection, "/responses"),
         {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
         encode(build_body(request)),
     )
@@ -92,24 +89,6 @@ def asks_summary(request: ModelRequest) -> bool:
     return (
         request.dialect.get("reasoning") == "summary" and request.show_thinking and request.thinking != "none"
     )
-
-
-def _url(request: ModelRequest, connection: Connection) -> str:
-    dialect = request.dialect
-    path = str(dialect.get("path", "/responses")).replace("{model}", quote(request.model, safe=""))
-    query = {
-        name: value
-        for name, template in (dialect.get("query") or {}).items()
-        if (value := _filled(str(template), connection.options))
-    }
-    return f"{connection.base_url}{path}" + (f"?{urlencode(query)}" if query else "")
-
-
-def _filled(template: str, options: Mapping[str, str]) -> str:
-    try:
-        return template.format_map(options)
-    except KeyError:
-        return ""
 
 
 def _reasoning(request: ModelRequest, body: Json) -> None:
@@ -198,12 +177,10 @@ def _content(message: UserMessage) -> str | list[Json]:
 def _file(part: FilePart) -> Json:
     """A file as a part of a message; a text file becomes text under its name."""
     if part.kind == "text":
-        text = part.data.decode("utf-8", "replace")
-        return {"type": "input_text", "text": f"{part.name}\n\n{text}" if part.name else text}
-    url = f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}"
+        return {"type": "input_text", "text": file_text(part)}
     if part.kind == "image":
-        return {"type": "input_image", "image_url": url, "detail": "auto"}
-    return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": url}
+        return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+    return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": data_url(part)}
 
 
 def _assistant(message: AssistantMessage) -> list[Json]:

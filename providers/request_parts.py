@@ -7,7 +7,8 @@ switch                meaning
 ====================  =======================================================================================
 ``path``              where the wire posts, below the base address. ``{model}`` and the connection's options in
                       braces are filled in; default: the wire's own
-``query``             mapping added to the address; default: the wire's own
+``query``             mapping added to the address; values may name options in braces, and one that comes out
+                      empty is left out; default: the wire's own
 ====================  =======================================================================================
 """
 
@@ -43,8 +44,19 @@ def endpoint(
                 "provider_unavailable",
                 message=f"The provider's address needs the setting {error.args[0]}. Set it.",
             ) from None
-    wanted = request.dialect.get("query", query)
+    wanted = {
+        name: filled
+        for name, value in (request.dialect.get("query", query) or {}).items()
+        if (filled := _filled(str(value), connection.options))
+    }
     return f"{connection.base_url}{path}{f'?{urlencode(wanted)}' if wanted else ''}"
+
+
+def _filled(value: str, options: Mapping[str, str]) -> str:
+    try:
+        return value.format_map(options) if "{" in value else value
+    except KeyError:
+        return ""
 
 
 def file_text(file: FilePart) -> str:
