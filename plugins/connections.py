@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from plugins.spec.families import ConnectionSpec, ProviderFamily, Setting
@@ -105,7 +105,8 @@ def _setting(
 ) -> str:
     variable, value = first(names, environ)
     if value:
-        if not value.isprintable() or (not setting.secret and not _OPTION.fullmatch(value)):
+        shown = "".join(value.splitlines()) if setting.multiline else value
+        if not shown.isprintable() or (not setting.secret and not _OPTION.fullmatch(value)):
             raise NotConfigured(f"{variable} holds characters it cannot have; set it again", variable)
         return value
     if setting.required and setting.default is None:
@@ -134,8 +135,12 @@ def _base(
     return _normal_base(base, spec.version_path, variable) if base else ""
 
 
-def _filled(template: str | None, options: Mapping[str, str]) -> str | None:
-    """A template with the settings in its braces; None when one of them is not set."""
+def _filled(
+    template: str | Callable[[Mapping[str, str]], str | None] | None, options: Mapping[str, str]
+) -> str | None:
+    """A template with the settings in its braces, or what it makes of them; None when one of them is not set."""
+    if callable(template):
+        return template(options)
     if template is None or "{" not in template:
         return template
     try:

@@ -60,6 +60,7 @@ class Setting:
     :ivar variables: environment variables, tried in order; ``STUDIO_<FAMILY>_<NAME>`` is tried first.
     :ivar required: without it the family is not configured; the message names the variable.
     :ivar default: its value when no variable is set.
+    :ivar multiline: a secret that may have line ends, e.g. a JSON document.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Setting:
     required: bool = False
     default: str | None = None
     secret: bool = False
+    multiline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,12 @@ class ConnectionSpec:
     ``base_vars`` and ``key_vars`` are tried in order; ``STUDIO_<FAMILY>_API_BASE`` and ``_API_KEY`` are tried first.
     A base is accepted with or without its trailing ``/v1``; ``version_path`` is what the wire expects to be there.
     ``default_base`` None: an address must be set; empty: the wire needs none. It may name settings in braces,
-    e.g. ``https://bedrock-runtime.{region}.amazonaws.com``.
+    e.g. ``https://bedrock-runtime.{region}.amazonaws.com``, or be made of the options by a function.
     ``check``: what is wrong with a connection whose parts are each there or not, as ``(sentence with the cure,
     variable)``; for families that accept one of several kinds of credentials.
     """
 
-    default_base: str | None = None
+    default_base: str | Callable[[Mapping[str, str]], str | None] | None = None
     base_vars: tuple[str, ...] = ()
     key_vars: tuple[str, ...] = ()
     key_required: bool = True
