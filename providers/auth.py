@@ -26,14 +26,17 @@ class HeaderAuth:
     """The key in a header, e.g. ``HeaderAuth("Authorization", "Bearer ")`` or ``HeaderAuth("x-api-key")``.
 
     Without a key nothing is added: local servers often ask for none.
+
+    :ivar mark: a beginning of the key that only names its kind and is left out.
     """
 
     header: str
     prefix: str = ""
+    mark: str = ""
 
     def apply(self, request: HttpRequest, credentials: Mapping[str, str]) -> None:
         """Set the header from ``credentials["api_key"]``, which is trimmed: keys are pasted with line ends."""
-        key = credentials.get("api_key", "").strip()
+        key = credentials.get("api_key", "").strip().removeprefix(self.mark)
         if key:
             request.headers[self.header] = f"{self.prefix}{key}"
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 import orjson
 
 from providers import errors
-from providers.http_fetch import fetch_json
-from providers.spec import Connection, HttpRequest, Waits
+from providers.spec import Connection, FetchingAuth, HttpRequest, Waits
 
 #: Most names taken of one list; gateways have some thousands.
 MAX_NAMES = 5000
@@ -61,11 +60,13 @@ def databricks_endpoints(connection: Connection, waits: Waits) -> list[str]:
 
 
 def _ask(connection: Connection, url: str, waits: Waits) -> t.Any:
+    # Not at import: every family that lists its models imports this room, and none asks at start.
+    from providers.http_fetch import fetch_json
+
     request = HttpRequest("GET", url, {"Accept": "application/json", **connection.headers}, b"")
-    prepare = getattr(connection.auth, "prepare", None)
     known = {**connection.options, **connection.credentials}
-    if prepare is not None:
-        prepare(known, connection.connect_s, waits)
+    if isinstance(connection.auth, FetchingAuth):
+        connection.auth.prepare(known, connection.connect_s, waits)
     connection.auth.apply(request, known)
     status, headers, body = fetch_json(
         request.method, request.url, request.headers, request.body, connection.connect_s, waits

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 import typing as t
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 
+from providers.request_parts import data_url, file_base64, file_text
 from providers.spec import (
     AssistantMessage,
     FilePart,
@@ -76,20 +76,17 @@ def _user(message: UserMessage, dialect: Mapping[str, t.Any], marked: bool) -> t
 
 def _file(part: FilePart, dialect: Mapping[str, t.Any]) -> Json:
     if part.kind == "text":
-        text = part.data.decode("utf-8", "replace")
-        return {"type": "text", "text": f"{part.name}:\n\n{text}" if part.name else text}
-    data = b64encode(part.data).decode("ascii")
-    address = f"data:{part.media_type};base64,{data}"
+        return {"type": "text", "text": file_text(part)}
     if part.kind == "image":
-        return {"type": "image_url", "image_url": {"url": address}}
+        return {"type": "image_url", "image_url": {"url": data_url(part)}}
     name = part.name or "document.pdf"
     match dialect.get("pdf"):
         case "document_url":
-            return {"type": "document_url", "document_url": address, "document_name": name}
+            return {"type": "document_url", "document_url": data_url(part), "document_name": name}
         case "file_url":
-            return {"type": "file_url", "file_url": {"url": data}, "file_name": name}
+            return {"type": "file_url", "file_url": {"url": file_base64(part)}, "file_name": name}
         case _:
-            return {"type": "file", "file": {"filename": name, "file_data": address}}
+            return {"type": "file", "file": {"filename": name, "file_data": data_url(part)}}
 
 
 class _CallIds:

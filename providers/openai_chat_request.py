@@ -6,9 +6,7 @@ disagree on is a switch of the family's ``dialect``:
 =============================  ==============================================================================
 switch                         meaning
 =============================  ==============================================================================
-``path``                       below the base address, default ``/chat/completions``; may name ``{model}`` and
-                               options of the connection
-``query``                      members of the URL's query; values may name the same; an empty one is left out
+``path``, ``query``            see ``request_parts``; the path's default is ``/chat/completions``
 ``model``                      the name sent instead of the model's
 ``max_tokens_field``           default ``max_tokens``
 ``seed_field``                 default ``seed``
@@ -35,6 +33,7 @@ switch                         meaning
 ``forced_tool_with_thinking``  False: where it thinks by default, a forced tool switches thinking off
 ``levels``                     level → the vendor's word; a level mapped to None is not sent
 ``budgets``                    level → thinking tokens, for ``enable`` and ``budget``
+``type_words``                 what the vendor calls ``enabled`` and ``disabled``, for ``type``
 ``template_keys``              members that switch a template's thinking, default ``enable_thinking``
 ``template_effort``            True: the template takes ``reasoning_effort`` as well
 ``thinking_body``              members added whenever thinking is asked for
@@ -50,10 +49,10 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from urllib.parse import quote, urlencode
 
 from providers.openai_chat_messages import WIRE_NAME, messages_of
 from providers.openai_chat_thinking import ask_for_thinking
+from providers.request_parts import endpoint
 from providers.spec import Connection, HttpRequest, ModelRequest
 from providers.surrogates import encode
 
@@ -66,30 +65,10 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     """``POST <base_url><path>``; the base carries the version path."""
     return HttpRequest(
         "POST",
-        _url(request, connection),
+        endpoint(request, connection, "/chat/completions"),
         {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
         encode(build_body(request)),
     )
-
-
-def _url(request: ModelRequest, connection: Connection) -> str:
-    dialect = request.dialect
-    names = {**connection.options, "model": request.model}
-    quoted = {name: quote(value, safe="") for name, value in names.items()}
-    url = connection.base_url + str(dialect.get("path", "/chat/completions")).format_map(quoted)
-    query = {
-        key: filled
-        for key, value in (dialect.get("query") or {}).items()
-        if (filled := str(value).format_map(_Blank(names)))
-    }
-    return f"{url}?{urlencode(query)}" if query else url
-
-
-class _Blank(dict[str, str]):
-    """Names that are not set stand for nothing."""
-
-    def __missing__(self, key: str) -> str:
-        return ""
 
 
 def build_body(request: ModelRequest) -> Json:

@@ -90,7 +90,8 @@ def _reasoning(level: Level, words: _Words, body: Json) -> None:
 
 
 def _type(level: Level, words: _Words, body: Json) -> None:
-    body["thinking"] = {"type": "disabled" if level == "none" else "enabled"}
+    word = "disabled" if level == "none" else "enabled"
+    body["thinking"] = {"type": (words.dialect.get("type_words") or {}).get(word, word)}
 
 
 def _type_effort(level: Level, words: _Words, body: Json) -> None:

@@ -1,0 +1,60 @@
+"""``together``: open models at Together AI. Facts only."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from plugins import open_models
+from plugins.claims import claims
+from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from providers.auth import HeaderAuth
+from providers.model_lists import chat_models
+
+_SOURCE = (
+    "docs.together.ai: reasoning overview, quickstarts of GLM-5.2, GLM-5.3 and Kimi K3, function calling"
+)
+
+
+def capabilities(model: str, row: Row | None) -> Capabilities:
+    """What ``model`` can do."""
+    thinks = open_models.thinks(model, row)
+    return claims(
+        row,
+        source=_SOURCE,
+        stated={
+            "thinking": "full" if thinks else "none",
+            "thinking_control": _control(model) if thinks else (),
+        },
+        otherwise={"tools": "parallel", "structured_output": "native"},
+    )
+
+
+def _control(model: str) -> tuple[str, ...]:
+    return open_models.control(open_models.line(model)) or ("auto",)
+
+
+def dialect(model: str) -> Mapping[str, t.Any]:
+    """The wire's switches for ``model``; off is said in another member than an effort."""
+    line = open_models.line(model)
+    if line is None or line.thinks == "never":
+        return {"thinking": "never"}
+    style = "toggle_effort" if line.thinks == "switch" else "effort"
+    return {"thinking": style, "thinks_by_default": True, "levels": open_models.efforts(line)}
+
+
+FAMILY = ProviderFamily(
+    id="together",
+    title="Together AI",
+    wire="openai_chat",
+    auth=HeaderAuth("Authorization", "Bearer "),
+    connection=ConnectionSpec(
+        default_base="https://api.together.ai/v1",
+        base_vars=("TOGETHER_AI_API_BASE", "TOGETHERAI_API_BASE"),
+        key_vars=("TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"),
+    ),
+    capabilities=capabilities,
+    list_models=chat_models,
+    registry_prefix="together_ai",
+    model_dialect=dialect,
+)

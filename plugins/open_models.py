@@ -1,0 +1,116 @@
+"""The lines of open-weight models that many vendors serve: which of them think, and how that is steered.
+
+Law of this room: what is true of the weights, whoever serves them. Whether a vendor exposes the thinking, and under
+which member of its API it is steered, stays the family's own statement.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from plugins.spec.rows import Row
+
+
+class Line(t.NamedTuple):
+    """One line of models.
+
+    :ivar thinks: ``never``; ``switch``: it can be told to or not to; ``always``.
+    :ivar efforts: the levels the model knows by itself, of contract section 2.
+    :ivar template_key: what its chat template calls the switch.
+    """
+
+    thinks: t.Literal["never", "switch", "always"]
+    efforts: tuple[str, ...] = ()
+    template_key: str = "enable_thinking"
+
+
+_NEVER = Line("never")
+_ALWAYS = Line("always")
+_SWITCH = Line("switch")
+_STEERED = ("low", "high", "max")
+
+#: Tried in order on the plain name (see :func:`line`). Sources: the model cards of the vendors' weights.
+_LINES: tuple[tuple[str, Line], ...] = (
+    (r"gpt-oss", Line("always", ("low", "medium", "high"))),
+    (r"deepseek-(?:r1|reasoner)", _ALWAYS),
+    (r"deepseek-(?:v4|flash)", Line("switch", _STEERED, "thinking")),
+    (r"deepseek-(?:chat-)?v3\.[12]", Line("switch", (), "thinking")),
+    (r"deepseek", _NEVER),
+    (r"kimi-k3", Line("always", _STEERED)),
+    (r"kimi-k2\.7|kimi-k2-thinking|kimi-thinking", _ALWAYS),
+    (r"kimi-k2\.[56]", Line("switch", (), "thinking")),
+    (r"kimi|moonshot-v1", _NEVER),
+    (r"glm-5\.3|glm-latest", Line("always", _STEERED)),
+    (r"glm-5[.-]2(?!\d)", Line("switch", ("high", "max"))),
+    (r"glm-(?:4\.[5-9]|5)", _SWITCH),
+    (r"glm", _NEVER),
+    (r"qwq|qvq|qwen.*thinking", _ALWAYS),
+    (r"qwen.*(?:instruct|coder)", _NEVER),
+    (r"qwen-?3", _SWITCH),
+    (r"qwen", _NEVER),
+    (r"minimax-m3(?!\.)", _SWITCH),
+    (r"minimax-m\d", _ALWAYS),
+    (r"magistral", _ALWAYS),
+    (r"nemotron-(?:3|nano-9b|nano-12b)|nemotron.*(?:super|ultra)", _SWITCH),
+    (r"gemma-?4", _SWITCH),
+    (
+        r"llama|gemma|mistral|mixtral|ministral|codestral|devstral|pixtral|phi-[34]|dbrx|granite-3|opt-\d",
+        _NEVER,
+    ),
+)
+
+
+def line(model: str) -> Line | None:
+    """The line that a served model belongs to; None when its name says nothing.
+
+    :param model: as a vendor names it: with an owner's path, a ``:free`` or date behind it, ``5p2`` for ``5.2``.
+    """
+    name = model.lower().rpartition("/")[2].partition(":")[0]
+    name = re.sub(r"(?<=\d)p(?=\d)", ".", name)
+    for pattern, found in _LINES:
+        if re.search(rf"(?:^|[-_.@]){'(?:' + pattern + ')'}", name):
+            return found
+    return None
+
+
+def thinks(model: str, row: Row | None) -> bool:
+    """Whether a served model thinks: its line says so, else the registry's row."""
+    found = line(model)
+    if found is not None:
+        return found.thinks != "never"
+    return row is not None and row.supports_reasoning is True
+
+
+def control(found: Line | None, *, switch: bool = True) -> tuple[str, ...]:
+    """The levels that a line can be asked for where a vendor passes on all that the model knows.
+
+    :param switch: the vendor can switch thinking off for lines that allow it.
+    """
+    if found is None or found.thinks == "never":
+        return ()
+    off = ("none",) if switch and found.thinks == "switch" else ()
+    return (*off, *found.efforts, "auto")
+
+
+def efforts(found: Line | None, *, off: str | None = None) -> dict[str, str | None]:
+    """The ``levels`` switch of the chat wire for a line: each level in a word that the model knows.
+
+    :param off: the vendor's word for ``none``; None: it is not sent.
+    """
+    words: dict[str, str | None] = {"none": off, "auto": None}
+    known = found.efforts if found is not None else ()
+    for level, stands_for in _NEAREST.items():
+        words[level] = next((name for name in stands_for if name in known), None)
+    return words
+
+
+#: For a level, what a model may know it by, nearest first.
+_NEAREST = {
+    "minimal": ("minimal", "low", "high"),
+    "low": ("low", "high"),
+    "medium": ("medium", "high"),
+    "high": ("high",),
+    "xhigh": ("xhigh", "max", "high"),
+    "max": ("max", "xhigh", "high"),
+}
