@@ -16,9 +16,31 @@ from plugins.spec import BlockType, Detector, ProviderFamily, Tool
 
 #: Modules of ``plugins/families`` whose ``FAMILY`` needs nothing of the settings, by name.
 FAMILIES = (
+    "alibaba",
     "anthropic",
+    "cerebras",
+    "cloudflare",
     "cohere",
+    "databricks",
+    "deepseek",
+    "fireworks",
+    "github",
+    "groq",
+    "huggingface",
+    "llama_cpp",
+    "lmstudio",
+    "minimax",
+    "mistral",
+    "moonshot",
+    "nvidia",
     "openai_compatible",
+    "openrouter",
+    "perplexity",
+    "sambanova",
+    "snowflake",
+    "together",
+    "vllm",
+    "zai",
 )
 
 
