@@ -84,19 +84,21 @@ def rows(
     :returns: JSON-able mappings: ``id, family, title, model``, the columns of :data:`COLUMNS` (None where unknown)
         and ``configured``.
     """
-    family, model = whole_id(family, model)
-    found: list[dict[str, t.Any]] = []
-    for each in registry.families.values():
-        if family is None or each.id == family:
-            found.extend(_rows_of(registry, each, model, environ))
-    return found
+    return list(each_row(registry, family, model, environ))
 
 
-def whole_id(family: str | None, model: str | None) -> tuple[str | None, str | None]:
-    """Family and model of a filter whose ``model`` may be a whole ``<family>/<model>`` id."""
+def each_row(
+    registry: Catalogue,
+    family: str | None = None,
+    model: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Iterator[dict[str, t.Any]]:
+    """:func:`rows`, one by one."""
     if family is None and model is not None and "/" in model:
         family, _, model = model.partition("/")
-    return family, model
+    for each in tuple(registry.families.values()):
+        if family is None or each.id == family:
+            yield from _rows_of(registry, each, model, environ)
 
 
 def _rows_of(

@@ -16,7 +16,7 @@ if t.TYPE_CHECKING:
 
 def install(app: Flask, services: Services) -> None:
     """Put every route, check and handler on ``app``."""
-    from app.web import auth, errors, execute, http, meta, run_list, runs
+    from app.web import auth, capability_table, errors, execute, http, meta, pages, run_list, runs
 
     app.url_map.merge_slashes = False  # a doubled slash is a wrong path, not a redirect
     errors.install(app)
@@ -25,4 +25,6 @@ def install(app: Flask, services: Services) -> None:
     execute.install(app, services)
     runs.install(app)
     run_list.install(app)
+    capability_table.install(app, services)
     meta.install(app)
+    pages.install(app)

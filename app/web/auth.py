@@ -50,6 +50,8 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/plugins", "key", "read"),
     Credential("GET", "/api/health", "open"),
     Credential("GET", "/api/capabilities", "open"),
+    Credential("GET", "/capabilities", "open"),
+    Credential("GET", "/static/<name>", "open"),
     Credential("GET", "/api/schemas/<surface>", "open"),
 )
 

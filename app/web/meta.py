@@ -5,15 +5,14 @@ Law of this room: nothing here touches a provider or the store; the answers are 
 
 from __future__ import annotations
 
-import typing as t
-
-from flask import Blueprint, Flask, Response
+from flask import Blueprint, Flask, Response, request
 
 from app import __version__
 from app.errors import ApiError, Problem, ValidationFailed
 from app.streams.schemas import SURFACES
+from app.web import capability_table
 from app.web.http import json_response, read_query, services
-from plugins import capabilities as table
+from plugins import capabilities as facts
 
 
 def health() -> Response:
@@ -24,13 +23,13 @@ def health() -> Response:
 
 
 def capabilities() -> Response:
-    """One row per model; ``?family=`` and ``?model=`` narrow them.
+    """One row per model and one per family; ``?family=`` and ``?model=`` narrow them.
 
-    Members a family does not state are left out. Which families are configured here is not told: this
-    route is open.
+    Members that nobody states are left out. Which families are configured here is not told: this
+    route is open. The whole table is kept encoded, and a caller who has it gets a 304.
     """
     wanted, problems = read_query("family", "model")
-    family = wanted.get("family")
+    family, model = wanted.get("family"), wanted.get("model")
     plugins = services().plugins
     if family is not None and family not in plugins.families:
         problems.append(
@@ -38,14 +37,31 @@ def capabilities() -> Response:
         )
     if problems:
         raise ValidationFailed(problems)
-    rows = table.rows(plugins, family, wanted.get("model"), environ=None)
-    return json_response({"items": [_stated(row) for row in rows]})
+    whole = capability_table.table().current()
+    if family is None and model is None:
+        return _whole_table(whole)
+    rows = facts.rows(plugins, family, model, environ=None)
+    named = {row["family"] for row in rows} if family is None else {family}
+    families = [row for row in whole.families if row["id"] in named]
+    return Response(capability_table.answer(rows, families), content_type="application/json")
+
+
+def _whole_table(whole: capability_table.Snapshot) -> Response:
+    packed = request.accept_encodings["gzip"] > 0
+    response = Response(whole.packed if packed else whole.body, content_type="application/json")
+    if packed:
+        response.headers["Content-Encoding"] = "gzip"
+    response.headers["Vary"] = "Accept-Encoding"
+    response.headers["Cache-Control"] = "no-cache"
+    response.set_etag(whole.tag, weak=True)
+    response.make_conditional(request)
+    return response
 
 
 def plugins() -> Response:
     """Every plugin with what it contributes, and what went wrong with it."""
     items = [
-        _stated(
+        capability_table.stated(
             {
                 "name": row.name,
                 "version": row.version,
@@ -66,10 +82,6 @@ def schemas(surface: str) -> Response:
         message = f"There is no surface '{surface[:100]}'; there are {', '.join(SURFACES)}"
         raise ApiError(404, "not_found", message)
     return json_response(make())
-
-
-def _stated(row: dict[str, t.Any]) -> dict[str, t.Any]:
-    return {name: value for name, value in row.items() if value is not None}
 
 
 def install(app: Flask) -> None:

@@ -20,7 +20,7 @@ def name(row: Credential) -> str:
 
 
 def call(studio: Studio, row: Credential, key: str | None) -> t.Any:
-    ids = {"surface": "agent-text"}
+    ids = {"surface": "agent-text", "name": "capabilities.css"}
     path = re.sub(r"<(\w+)>", lambda match: ids.get(match[1], "nobody_has_this"), row.rule)
     headers = {} if key is None else {"X-API-Key": studio.keys.get(key, key)}
     return studio.client.open(

@@ -1,0 +1,145 @@
+"""Pages for people: HTML made here, one style sheet and one script each, nothing from anywhere else.
+
+Law of this room: a page is whole without its script; the script only fetches the same address again and puts the
+new part in place. Text is escaped by the templates, and the policy that goes with every page allows no inline code.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import mimetypes
+import typing as t
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlencode
+
+from flask import Blueprint, Flask, Response, current_app, render_template, request
+from markupsafe import Markup
+
+from app.errors import ApiError
+from app.web import capability_table
+from app.web.capability_query import CHOICES, SORTS, Query, Row, parse
+from app.web.capability_words import DIRECTIONS, FILTER_LABELS, HEADS, MEANINGS, cells
+
+#: Rows of one page of the table.
+PAGE_ROWS = 100
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+_YEAR = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file of ``app/static``, in memory. ``version`` names its content."""
+
+    data: bytes
+    content_type: str
+    version: str
+
+
+@functools.cache
+def static_files() -> t.Mapping[str, StaticFile]:
+    """Every file of ``app/static`` by name; nothing else can be asked for."""
+    found = {}
+    for path in sorted((Path(__file__).resolve().parents[1] / "static").iterdir()):
+        data = path.read_bytes()
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        kind += "; charset=utf-8" if kind.startswith("text/") else ""
+        found[path.name] = StaticFile(data, kind, hashlib.sha256(data).hexdigest()[:12])
+    return found
+
+
+def static_file(name: str) -> Response:
+    """A file of a page; with its version in ``?v=`` it may be kept for ever."""
+    file = static_files().get(name)
+    if file is None:
+        raise ApiError(404, "not_found", f"There is no file '{name[:100]}' here.")
+    response = Response(file.data, content_type=file.content_type)
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = _YEAR if request.args.get("v") == file.version else "no-cache"
+    response.set_etag(file.version)
+    response.make_conditional(request)
+    return response
+
+
+def file_url(name: str) -> str:
+    """The address of a static file, relative to a page at the root."""
+    return f"static/{name}?v={static_files()[name].version}"
+
+
+def capabilities() -> Response:
+    """The capability table: ``?q=&family=&thinking=&tools=&structured=&input=&sort=&page=``.
+
+    What means nothing is left out and said on the page: an address that somebody typed is no reason for an error.
+    """
+    whole = capability_table.table().current()
+    query, problems = parse(request.args, [row["id"] for row in whole.families])
+    found = whole.select(query)
+    last = max(1, -(-len(found) // PAGE_ROWS))
+    query = replace(query, page=min(query.page, last))
+    first = (query.page - 1) * PAGE_ROWS
+    html = render_template(
+        "capabilities.html",
+        query=query,
+        problems=problems,
+        families=whole.families,
+        choices=CHOICES,
+        labels=FILTER_LABELS,
+        meanings=MEANINGS,
+        directions=DIRECTIONS,
+        heads=[_head(query, name, label) for name, label in HEADS],
+        rows=[_drawn(whole, row) for row in found[first : first + PAGE_ROWS]],
+        total=len(found),
+        everything=len(whole.rows),
+        first=first + 1,
+        last=min(first + PAGE_ROWS, len(found)),
+        before=_address(replace(query, page=query.page - 1)) if query.page > 1 else None,
+        after=_address(replace(query, page=query.page + 1)) if query.page < last else None,
+        file_url=file_url,
+    )
+    return Response(html, content_type="text/html; charset=utf-8", headers=_HEADERS)
+
+
+def _head(query: Query, name: str, label: str) -> dict[str, str]:
+    """One column's heading; ``href`` is empty where rows cannot be sorted by it."""
+    state = {name: "ascending", f"-{name}": "descending"}.get(query.sort, "none")
+    href = _address(query.sorted_by(name)) if name in SORTS else ""
+    return {"name": name, "label": label, "state": state, "href": href}
+
+
+def _address(query: Query) -> str:
+    return "?" + urlencode(query.parameters())
+
+
+def _drawn(whole: capability_table.Snapshot, row: Row) -> Markup:
+    html = whole.drawn.get(row["id"])
+    if html is None:
+        macro = t.cast(t.Any, current_app.jinja_env.get_template("capability_row.html").module).draw
+        html = whole.drawn[row["id"]] = macro(cells(row))
+    return Markup(html)  # made by a template that escapes
+
+
+def install(app: Flask) -> None:
+    """Put the routes on ``app``."""
+    blueprint = Blueprint("pages", __name__)
+    blueprint.add_url_rule("/capabilities", view_func=capabilities)
+    blueprint.add_url_rule("/static/<name>", view_func=static_file)
+    app.register_blueprint(blueprint)
