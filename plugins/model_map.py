@@ -59,6 +59,7 @@ def _names(prefix: str | None, wanted: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+@functools.lru_cache(maxsize=1)
 def version() -> str | None:
     """The version of the map, which is that of the installed litellm; None when there is none."""
     try:
