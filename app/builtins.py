@@ -18,6 +18,7 @@ from plugins.spec import BlockType, Detector, ProviderFamily, Tool
 FAMILIES = (
     "alibaba",
     "anthropic",
+    "azure",
     "cerebras",
     "cloudflare",
     "cohere",
@@ -33,6 +34,7 @@ FAMILIES = (
     "mistral",
     "moonshot",
     "nvidia",
+    "openai",
     "openai_compatible",
     "openrouter",
     "perplexity",
@@ -40,6 +42,7 @@ FAMILIES = (
     "snowflake",
     "together",
     "vllm",
+    "xai",
     "zai",
 )
 
