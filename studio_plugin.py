@@ -17,6 +17,8 @@ Announce the module under the entry-point group ``studio``.
 
 from __future__ import annotations
 
+import typing as _t
+
 from plugins.hookspecs import hookimpl
 from plugins.spec import (
     BlockContext,
@@ -26,6 +28,8 @@ from plugins.spec import (
     Detector,
     ProviderFamily,
     ResolvedModel,
+    Row,
+    Setting,
     Tool,
     ToolContext,
     ToolFailed,
@@ -35,6 +39,8 @@ from providers.spec import (
     AssistantMessage,
     Auth,
     Connection,
+    FetchingAuth,
+    FilePart,
     FinishReason,
     HttpRequest,
     Message,
@@ -52,10 +58,17 @@ from providers.spec import (
     ToolResult,
     ToolSpec,
     Usage,
+    UsageStated,
     UserMessage,
     Waits,
     Wire,
 )
+
+if _t.TYPE_CHECKING:
+    from plugins import conformance
+    from plugins.claims import claims
+    from providers.decoding import EventStreamDecoder
+    from providers.http import HttpWire
 
 __all__ = [
     "AssistantMessage",
@@ -66,9 +79,13 @@ __all__ = [
     "Connection",
     "ConnectionSpec",
     "Detector",
+    "EventStreamDecoder",
+    "FetchingAuth",
+    "FilePart",
     "FinishReason",
     "HeaderAuth",
     "HttpRequest",
+    "HttpWire",
     "Message",
     "ModelEvent",
     "ModelFinished",
@@ -79,6 +96,8 @@ __all__ = [
     "ProviderFamily",
     "QueryAuth",
     "ResolvedModel",
+    "Row",
+    "Setting",
     "SourceCited",
     "TextDelta",
     "ThinkingDelta",
@@ -91,8 +110,30 @@ __all__ = [
     "ToolResult",
     "ToolSpec",
     "Usage",
+    "UsageStated",
     "UserMessage",
     "Waits",
     "Wire",
+    "claims",
+    "conformance",
     "hookimpl",
 ]
+
+
+#: What is loaded when it is first asked for: a server without such a plugin never needs it.
+_LATER = {
+    "EventStreamDecoder": "providers.decoding",
+    "HttpWire": "providers.http",
+    "claims": "plugins.claims",
+}
+
+
+def __getattr__(name: str) -> _t.Any:
+    """Names of :data:`_LATER`, and the kit."""
+    from importlib import import_module
+
+    if name == "conformance":
+        return import_module("plugins.conformance")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

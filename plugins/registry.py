@@ -78,7 +78,7 @@ class Registry:
         self.tools: dict[str, Tool] = self._collect("tools", Tool, lambda tool: tool.name, _name_problem)
         self.detectors: dict[str, Detector] = self._collect(
             "pii_detectors",
-            Detector,
+            Detector,  # type: ignore[type-abstract]  # a protocol, asked by isinstance
             lambda detector: detector.name,
             _detector_problem,
         )

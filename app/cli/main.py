@@ -13,7 +13,7 @@ import typing as t
 import click
 
 from app import __version__
-from app.cli import inspect, keys, run, serve, workflows
+from app.cli import conformance, inspect, keys, run, serve, workflows
 from app.config import ConfigError
 from app.errors import ApiError, StudioError
 
@@ -37,6 +37,7 @@ for command in (
     run.run,
     inspect.plugins,
     inspect.capabilities,
+    conformance.conformance,
 ):
     cli.add_command(command)
 

@@ -1,0 +1,62 @@
+"""``studio conformance``.
+
+Law of this room: the kit decides; this command finds the families and prints what it said.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import click
+
+from app.cli.context import load_plugins
+
+if t.TYPE_CHECKING:
+    from plugins.registry import Registry
+    from plugins.spec import ProviderFamily
+
+
+@click.command()
+@click.option("--plugin", "plugin", required=True, help="Name of the plugin, as studio plugins lists it.")
+@click.option("--family", help="Only this family of the plugin.")
+@click.option("--model", help="Ask this model, whatever the recordings name.")
+@click.option(
+    "--recordings",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of recordings; default: the one each family names.",
+)
+def conformance(plugin: str, family: str | None, model: str | None, recordings: Path | None) -> int:
+    """Hold a plugin's provider families against the conformance kit.
+
+    Every scenario (text, thinking, tool, parallel, no-arguments, error, cut, stall, cancel, replay) is played from the
+    family's own recorded bytes, over a loopback socket, through its real wire, connection and authentication. The
+    capabilities that were shown are printed beside those the family claims; a difference fails, both ways.
+
+    Ends with 0 when all conform, 1 when one does not, 2 when there is nothing to check.
+    """
+    from plugins import conformance as kit
+
+    verdicts = [
+        verdict
+        for each in _families(load_plugins(), plugin, family)
+        for verdict in kit.check(each, recordings, model=model)
+    ]
+    click.echo(kit.render(verdicts))
+    return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
+def _families(registry: Registry, plugin: str, family: str | None) -> list[ProviderFamily]:
+    rows = {row.name: row for row in registry.manager.report()}
+    row = rows.get(plugin)
+    if row is None:
+        raise click.BadParameter(f"no plugin '{plugin}'; there are {', '.join(rows)}", param_hint="--plugin")
+    if row.error:
+        click.echo(f"{plugin}: {row.error}", err=True)
+    found = row.contributes.get("provider_families", ())
+    if family is not None and family not in found:
+        there = f"; it has {', '.join(found)}" if found else ""
+        raise click.BadParameter(f"no family '{family}' in plugin '{plugin}'{there}", param_hint="--family")
+    if not found:
+        raise click.BadParameter(f"plugin '{plugin}' has no provider family in use", param_hint="--plugin")
+    return [registry.families[name] for name in found if family in (None, name)]
