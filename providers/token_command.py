@@ -6,24 +6,18 @@ output is a token and goes nowhere else; what it complains about is not read.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
-import signal
-import typing as t
 from dataclasses import dataclass
 
 import orjson
-from gevent.subprocess import DEVNULL, PIPE, Popen
 
 from providers import errors
+from providers.command_output import command_output
 from providers.oauth import UNSTATED_S, Credentials, Token
 from providers.spec import ProviderError, Waits
 
 #: Seconds a command may take.
 COMMAND_S = 30.0
-#: Longest output that is looked at, in bytes.
-_MAX_OUTPUT = 64 * 1024
 _NAMES = ("access_token", "accessToken", "token")
 
 
@@ -45,31 +39,14 @@ class TokenCommand:
         """See ``oauth.TokenSource``."""
         try:
             words = shlex.split(credentials.get(self.name, ""))
-            process: t.Any = Popen(words, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
+            output, status = command_output(words, waits, COMMAND_S)
+        except TimeoutError:
+            raise _failed(f"gave no token within {COMMAND_S:g} s") from None
         except (OSError, ValueError, IndexError) as error:
             raise _failed("cannot be started", type(error).__name__) from None
-        try:
-            with waits.idle_limit(COMMAND_S), waits.wait():
-                output = process.stdout.read(_MAX_OUTPUT)
-                status = process.wait() if len(output) < _MAX_OUTPUT else 0
-        except ProviderError as error:
-            if error.code != "provider_idle":
-                raise
-            raise _failed(f"gave no token within {COMMAND_S:g} s") from None
-        finally:
-            _end(process)
         if status:
             raise _failed("failed", f"exit status {status}")
         return _token(output)
-
-
-def _end(process: t.Any) -> None:
-    """End a command that has not ended by itself, and what it started: both hold the pipe."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    process.stdout.close()
 
 
 def _token(output: bytes) -> Token:
