@@ -62,7 +62,7 @@ _TYPED: dict[str, ProviderErrorCode] = {
         ("authentication_error", "invalid_api_key", "permission_error", "permission_denied", "billing_error",
          "unauthorized", "unauthenticated", "insufficient_permissions", "accessdeniedexception", "forbidden",
          "unrecognizedclientexception", "expiredtokenexception", "invalidsignatureexception",
-         "missingauthenticationtokenexception", "incompletesignatureexception"),
+         "missingauthenticationtokenexception", "incompletesignatureexception", "api_key_invalid"),
         "provider_auth",
     ),
     **dict.fromkeys(
@@ -248,8 +248,8 @@ def _code(status: int | None, found: _Facts) -> ProviderErrorCode:
     plain = status in (None, 400, 413, 422, 500) and (not typed or typed[0] == "provider_bad_request")
     if plain and _TOO_LONG.search(found.text):
         return "context_length_exceeded"
-    if plain and _BAD_KEY.search(found.text):
-        return "provider_auth"
+    if plain and ("provider_auth" in typed or _BAD_KEY.search(found.text)):
+        return "provider_auth"  # a bad request, says the outer code; the reason inside tells which
     if status == 429:
         return "provider_rate_limited"
     if typed:
