@@ -76,11 +76,11 @@ def read_document(path: str) -> dict[str, t.Any]:
     return document.parse(text)
 
 
-def table(rows: t.Sequence[t.Sequence[t.Any]], head: t.Sequence[str]) -> None:
-    """Print rows in columns; through a pipe as tab-separated values without a head."""
+def table(rows: t.Sequence[t.Sequence[t.Any]], head: t.Sequence[str], *, head_always: bool = False) -> None:
+    """Print rows in columns; through a pipe as tab-separated values, without a head unless ``head_always``."""
     cells = [["" if value is None else str(value) for value in row] for row in rows]
     if not sys.stdout.isatty():
-        for line in cells:
+        for line in [list(head), *cells] if head_always else cells:
             click.echo("\t".join(line))
         return
     widths = [max(len(line[i]) for line in [list(head), *cells]) for i in range(len(head))]

@@ -18,10 +18,10 @@ DASH = "–"
 LABELS: Mapping[str, str] = {
     "thinking": "Thinking",
     "thinkingControl": "Thinking levels",
-    "thinkingSigned": "Thinking goes back signed",
+    "thinkingSigned": "Signed thinking",
     "tools": "Live tools",
-    "forcedToolChoice": "A tool can be forced",
-    "forcedToolWithThinking": "… while it thinks",
+    "forcedToolChoice": "Forced tool",
+    "forcedToolWithThinking": "Forced tool while it thinks",
     "structuredOutput": "Structured output",
     "inputs": "Inputs",
     "contextWindow": "Context",
@@ -157,7 +157,7 @@ def sources(row: Mapping[str, t.Any]) -> list[tuple[str, str]]:
     for column in LABELS:
         if column not in ("notes", "source", "sources") and row[column] is not None:
             stated.setdefault(source_of(row, column) or "not stated", []).append(LABELS[column])
-    return [(source, ", ".join(labels).replace("…", "forced")) for source, labels in stated.items() if labels]
+    return [(source, ", ".join(labels)) for source, labels in stated.items() if labels]
 
 
 def cells(row: Mapping[str, t.Any]) -> dict[str, t.Any]:

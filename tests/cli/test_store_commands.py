@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support.servers import Studio
+from tests.support.servers import Studio, free_port
 from tests.support.shared import ROOT
 from tests.web.conftest import document
 
@@ -118,6 +123,64 @@ def test_an_unusable_setting_is_named(studio: Studio) -> None:
 
 def test_plugins_and_capabilities(studio: Studio) -> None:
     assert studio.cli("plugins").startswith("studio\t")
-    rows = studio.cli("capabilities", "--family", "scripted").splitlines()
+    head, *rows = studio.cli("capabilities", "--family", "scripted").splitlines()
+    assert head.split("\t")[:3] == ["MODEL", "THINKING", "LEVELS"]
     assert any(row.startswith("scripted/tour\t") for row in rows)
     assert studio.run_cli("capabilities", "--family", "nope").returncode == 2
+
+
+def test_capabilities_can_be_narrowed_sorted_and_sourced(studio: Studio) -> None:
+    filters = ("--search", "claude opus", "--thinking", "summary", "--input", "image")
+    rows = json.loads(studio.cli("capabilities", "--json", "--sort", "-price", *filters))
+    assert rows
+    assert all("opus" in row["id"] and row["thinking"] == "summary" for row in rows)
+    prices = [row["price"]["input"] for row in rows if row["price"]]
+    assert prices == sorted(prices, reverse=True)
+    shown = studio.cli("capabilities", "--model", "anthropic/claude-sonnet-4-5", "--sources")
+    row = next(row for row in rows if row["family"] == "anthropic")
+    assert row["source"] in shown
+    assert studio.run_cli("capabilities", "--thinking", "loud").returncode == 2
+
+
+class ModelServer(BaseHTTPRequestHandler):
+    """Says that it has two models."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"object": "list", "data": [{"id": "qwen3"}, {"id": "acme/tuned"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def model_server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ModelServer) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join(5)
+
+
+def test_a_server_is_asked_what_it_has_and_its_silence_is_told(studio: Studio, model_server: str) -> None:
+    there = dataclasses.replace(studio, environ={"STUDIO_VLLM_API_BASE": model_server})
+    rows = json.loads(there.cli("capabilities", "--family", "vllm", "--json"))
+    assert [row["id"] for row in rows] == ["vllm/acme/tuned", "vllm/qwen3"]
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    gone = dataclasses.replace(studio, environ={"STUDIO_VLLM_API_BASE": nowhere})
+    done = gone.run_cli("capabilities", "--family", "vllm")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1].startswith("vllm/*\t")
+    assert "vllm did not say what it has: " in done.stderr
+    assert nowhere not in done.stderr, "an address may hold a password"
+    off = dataclasses.replace(
+        studio, environ={"STUDIO_VLLM_API_BASE": model_server, "STUDIO_LIST_MODELS": "off"}
+    )
+    assert [row["id"] for row in json.loads(off.cli("capabilities", "--family", "vllm", "--json"))] == [
+        "vllm/*"
+    ]
