@@ -35,6 +35,7 @@ FAMILIES = (
     "mistral",
     "moonshot",
     "nvidia",
+    "ollama",
     "openai",
     "openai_compatible",
     "openrouter",
