@@ -64,7 +64,7 @@ def _notes(name: str, plain: bool) -> str:
     if plain:
         return "The server decides how much context to load unless STUDIO_OLLAMA_NUM_CTX says."
     if name.startswith("gpt-oss"):
-        return "Always thinks, at a level. The server decides how much context to load unless STUDIO_OLLAMA_NUM_CTX says."
+        return "Always thinks, at a level. The server decides how much context to load, or STUDIO_OLLAMA_NUM_CTX."
     return "Thinks by default if the model can; one that cannot refuses a level, as one without tools refuses tools."
 
 
