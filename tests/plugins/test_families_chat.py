@@ -14,8 +14,9 @@ import pytest
 
 from app import builtins
 from app.config import Settings
+from plugins.connections import NotConfigured
 from plugins.manager import create_manager
-from plugins.registry import NotConfigured, Registry
+from plugins.registry import Registry
 from plugins.spec import ProviderFamily, ResolvedModel
 from providers import spec
 from providers.http import HttpWire

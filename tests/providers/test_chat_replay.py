@@ -30,7 +30,8 @@ from plugins.families import (
 from plugins.spec import ProviderFamily
 from providers import spec
 from providers.auth import NoAuth
-from tests.providers.driving import OPENAI, Seen, decode, request
+from providers.openai_chat import WIRE as OPENAI
+from tests.providers.driving import Seen, decode, request
 from tests.support.shared import recordings, shared_path
 
 Json = dict[str, t.Any]

@@ -10,14 +10,14 @@ import pytest
 
 from providers import spec
 from providers.auth import HeaderAuth, NoAuth
-from tests.providers.driving import OPENAI, Seen, chat, chunk, request, tools
+from providers.openai_chat import WIRE as OPENAI
+from tests.providers.driving import Seen, chat, chunk, request, tools
 
 Json = dict[str, t.Any]
 
 
 def built(connection: spec.Connection | None = None, **changes: t.Any) -> spec.HttpRequest:
-    made = OPENAI.build(request(**changes), connection or spec.Connection("http://v/v1", NoAuth()))
-    return t.cast(spec.HttpRequest, made)
+    return OPENAI.build(request(**changes), connection or spec.Connection("http://v/v1", NoAuth()))
 
 
 def body(**changes: t.Any) -> Json:
@@ -200,7 +200,7 @@ class TestTools:
 
 class TestAnswers:
     def test_sources_beside_the_choices_come_once_and_with_their_titles(self) -> None:
-        beside = {
+        beside: Json = {
             "citations": ["http://a", "http://b"],
             "search_results": [{"title": "A", "url": "http://a"}, {"url": None}, "http://c"],
         }
