@@ -1,7 +1,7 @@
 """Loads plugins and calls their hooks one by one.
 
 Law of this room: a broken plugin never stops the server. Whatever goes wrong with one (its import,
-a signature, a hook that raises, an id somebody else has) is written into its row of
+a signature, a hook that raises or does not come back, an id somebody else has) is written into its row of
 :meth:`PluginManager.report`, with a cure, and everything else goes on. The manager is made by
 :func:`create_manager` and held on the app; there is no global one.
 """
@@ -15,12 +15,19 @@ import time
 import typing as t
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pluggy
 
-from plugins import hookspecs
+from plugins import hookspecs, time_limit
+
+_T = t.TypeVar("_T")
 
 log = logging.getLogger("studio.plugins")
+
+#: Seconds that the import and the hooks of one plugin may take together; all of them at most thrice as long.
+LOAD_S = 10.0
+_ALL = 3
 
 #: Entry-point group third parties announce their plugin under.
 ENTRY_POINT_GROUP = hookspecs.PROJECT
@@ -47,9 +54,11 @@ class PluginReport:
 class _Row:
     """The growing form of a :class:`PluginReport`."""
 
-    def __init__(self, name: str, version: str | None) -> None:
+    def __init__(self, name: str, version: str | None, own: bool = False) -> None:
         self.name = name
         self.version = version
+        self.own = own
+        self.too_slow = False
         self.contributes: dict[str, list[str]] = {}
         self.errors: list[str] = []
         self.seconds = 0.0
@@ -62,20 +71,31 @@ class _Row:
 
 
 class PluginManager:
-    """The plugins of one app."""
+    """The plugins of one app.
 
-    def __init__(self) -> None:
+    :param load_s: seconds that one installed plugin may take to load.
+    """
+
+    def __init__(self, load_s: float = LOAD_S) -> None:
+        self._load_s = load_s
+        self._left = load_s * _ALL
         self._pluggy = pluggy.PluginManager(hookspecs.PROJECT)
         self._pluggy.add_hookspecs(hookspecs)
         self._rows: dict[str, _Row] = {}
 
     def register(
-        self, plugin: object, name: str | None = None, version: str | None = None, seconds: float = 0.0
+        self,
+        plugin: object,
+        name: str | None = None,
+        version: str | None = None,
+        seconds: float = 0.0,
+        own: bool = False,
     ) -> bool:
         """Add one plugin; a class is instantiated without arguments.
 
         :param name: shown in the report; default: the plugin's ``plugin_name``, else its module or class name.
         :param seconds: time already spent on importing it.
+        :param own: it is part of this program and is not held to a time limit.
         :returns: False when it could not be used; the report says why.
         """
         name = name or _name_of(plugin)
@@ -85,18 +105,38 @@ class PluginManager:
                 f'a second plugin is also called "{name}" and was left out; rename one of the entry points',
             )
             return False
-        row = self._rows[name] = _Row(name, version or getattr(plugin, "plugin_version", None))
+        row = self._rows[name] = _Row(name, version or getattr(plugin, "plugin_version", None), own)
         row.seconds = seconds
         started = time.perf_counter()
         try:
-            problem = self._add(plugin() if inspect.isclass(plugin) else plugin, name)
-        except Exception as error:
+            made = self._bounded(row, plugin) if inspect.isclass(plugin) else plugin
+            problem = self._add(made, name)
+        except (Exception, SystemExit) as error:
             self._forget(name)
             problem = _describe("could not be registered", error)
         row.seconds += time.perf_counter() - started
         if problem:
             self.failed(name, problem)
         return self._pluggy.has_plugin(name)
+
+    def _bounded(self, row: _Row, work: t.Callable[[], _T]) -> _T:
+        """What ``work`` gives; an installed plugin has what is left of its time for it.
+
+        :raises time_limit.TooSlow: it took longer. :raises BaseException: what it raised.
+        """
+        if row.own:
+            return work()
+        started = time.perf_counter()
+        try:
+            return time_limit.run(max(0.0, min(self._load_s - row.seconds, self._left)), work)
+        except time_limit.TooSlow:
+            row.too_slow = True
+            raise time_limit.TooSlow(
+                f"it did not load within {self._load_s:g} s (STUDIO_PLUGIN_LOAD_S; all plugins together "
+                f"{self._load_s * _ALL:g} s) and was left out"
+            ) from None
+        finally:
+            self._left -= time.perf_counter() - started
 
     def _add(self, plugin: object, name: str) -> str | None:
         if self._pluggy.register(plugin, name) is None:
@@ -127,10 +167,11 @@ class PluginManager:
         for distribution, entry in sorted(self._entry_points(group), key=lambda pair: pair[1].name):
             started = time.perf_counter()
             version = _version_of(distribution)
+            row = _Row(entry.name, version)
             try:
-                plugin = entry.load()
+                plugin = self._bounded(row, entry.load)
             except (Exception, SystemExit) as error:
-                row = self._rows.setdefault(entry.name, _Row(entry.name, version))
+                row = self._rows.setdefault(entry.name, row)
                 row.seconds += time.perf_counter() - started
                 self.failed(entry.name, _describe(f"import of {entry.value} failed", error))
                 continue
@@ -173,16 +214,23 @@ class PluginManager:
         order = {name: place for place, name in enumerate(self._rows)}
         found: list[tuple[str, t.Any]] = []
         for implementation in sorted(caller.get_hookimpls(), key=lambda i: order[i.plugin_name]):
-            name = implementation.plugin_name
+            row = self._rows[implementation.plugin_name]
+            if row.too_slow:
+                continue
+            given = [arguments[argument] for argument in implementation.argnames]
+            items: list[t.Any] = []
             started = time.perf_counter()
             try:
-                given = [arguments[argument] for argument in implementation.argnames]
-                for item in implementation.function(*given) or ():
-                    found.append((name, item))
-            except Exception as error:
-                self.failed(name, _describe(f"hook {hook} raised", error))
-            self._rows[name].seconds += time.perf_counter() - started
+                self._bounded(row, partial(_gather, implementation.function, given, items))
+            except (Exception, SystemExit) as error:
+                self.failed(row.name, _describe(f"hook {hook} raised", error))
+            found += [(row.name, item) for item in tuple(items)]
+            row.seconds += time.perf_counter() - started
         return found
+
+    def is_own(self, plugin: str) -> bool:
+        """Whether ``plugin`` is part of this program."""
+        return self._rows[plugin].own
 
     def contributed(self, plugin: str, hook: str, item_id: str) -> None:
         """Note that ``plugin``'s ``item_id`` of ``hook`` is in use."""
@@ -200,18 +248,27 @@ class PluginManager:
         return tuple(row.frozen() for row in self._rows.values())
 
 
-def create_manager(entry_points: bool = True, builtins: Sequence[object] = ()) -> PluginManager:
+def create_manager(
+    entry_points: bool = True, builtins: Sequence[object] = (), load_s: float = LOAD_S
+) -> PluginManager:
     """The plugin manager of one app.
 
     :param entry_points: also load what installed packages announce.
     :param builtins: plugin objects that come first, e.g. ``[app.builtins.Builtins(...)]``.
+    :param load_s: seconds that each installed plugin may take for its import and its hooks.
     """
-    manager = PluginManager()
+    manager = PluginManager(load_s)
     for plugin in builtins:
-        manager.register(plugin)
+        manager.register(plugin, own=True)
     if entry_points:
         manager.load_entry_points()
     return manager
+
+
+def _gather(hook: t.Callable[..., t.Any], given: list[t.Any], items: list[t.Any]) -> None:
+    """Put what a hook gives into ``items`` one by one, so that one that fails midway keeps what it gave."""
+    for item in hook(*given) or ():
+        items.append(item)
 
 
 def _name_of(plugin: object) -> str:

@@ -14,8 +14,9 @@ import re
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from plugins import model_map
+from plugins import guard, model_map, problems
 from plugins.capabilities import Origin
 from plugins.connections import (
     NotConfigured,
@@ -36,7 +37,6 @@ from plugins.spec.tools import Tool
 from providers.spec import Wire
 
 _FAMILY_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: What a name may have behind it and mean the same model: a date, ``latest``.
 _DATED = re.compile(r"[-@:](?:\d{6,8}|latest)(?:-v\d.*)?$")
 _CACHE_LIMIT = 1024
@@ -73,14 +73,14 @@ class Registry:
             "provider_families", ProviderFamily, lambda family: family.id, self._family_problem
         )
         self.block_types: dict[str, BlockType] = self._collect(
-            "block_types", BlockType, lambda block_type: block_type.type_name, _name_problem
+            "block_types", BlockType, lambda block_type: block_type.type_name, problems.of_block_type
         )
-        self.tools: dict[str, Tool] = self._collect("tools", Tool, lambda tool: tool.name, _name_problem)
+        self.tools: dict[str, Tool] = self._collect("tools", Tool, lambda tool: tool.name, problems.of_name)
         self.detectors: dict[str, Detector] = self._collect(
             "pii_detectors",
             Detector,  # type: ignore[type-abstract]  # a protocol, asked by isinstance
             lambda detector: detector.name,
-            _detector_problem,
+            problems.of_detector,
         )
 
     def _collect(
@@ -94,6 +94,8 @@ class Registry:
         owners: dict[str, str] = {}
         for plugin, item in self.manager.collect(hook):
             try:
+                if not self.manager.is_own(plugin):
+                    item = guard.hold(item, partial(self.manager.failed, plugin))
                 item_id, problem = self._judge(hook, kind, id_of, problem_of, plugin, item)
                 taken = item_id in found
             except Exception as error:  # an id that is no text, a property that raises: anybody's code
@@ -368,19 +370,6 @@ def _is_known(model: str, known: Iterable[str]) -> bool:
 
 def _wire_name(wire: str | Wire) -> str:
     return wire if isinstance(wire, str) else str(getattr(wire, "name", type(wire).__name__))
-
-
-def _name_problem(name: str, item: object, plugin: str) -> str | None:
-    if _NAME.fullmatch(name):
-        return None
-    return f'{type(item).__name__} name "{name}" must be 1 to 64 letters, digits, "_" or "-"'
-
-
-def _detector_problem(name: str, detector: Detector, plugin: str) -> str | None:
-    longest: object = detector.longest
-    if isinstance(longest, int) and not isinstance(longest, bool) and longest > 0:
-        return _name_problem(name, detector, plugin)
-    return f'detector "{name}": longest must be the most characters a match can have, a positive number'
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

@@ -1,0 +1,333 @@
+"""What other people's plugins are held by once they are loaded: nothing they do ends more than their own call.
+
+Law of this room: a guard changes nothing of what a well-behaved plugin does. An exception, a result of the wrong
+kind, a rule that does not come back: each is written into the plugin's report once, and the call that met it gets
+the smallest honest answer (nothing claimed, no model, an error with a code). Studio's own families and tools are not
+guarded; their tests are.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+
+import greenlet
+
+from plugins import time_limit
+from plugins.spec.blocks import BlockType
+from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily
+from plugins.spec.tools import Tool
+from providers import spec
+
+#: Seconds a family's rule may take; one that takes longer is not asked again.
+RULE_S = 2.0
+
+Report = Callable[[str], None]
+_T = t.TypeVar("_T")
+
+
+class _Rules:
+    """Calls the rules of one family: each bounded, each failure reported once, a slow one never asked again."""
+
+    def __init__(self, family: str, report: Report) -> None:
+        self._family = family
+        self._report = report
+        self._given_up: set[str] = set()
+
+    def call(self, rule: str, work: Callable[[], t.Any], good: Callable[[t.Any], bool], otherwise: _T) -> _T:
+        """What ``work`` gives when it is ``good``, else ``otherwise``."""
+        if rule in self._given_up:
+            return otherwise
+        try:
+            found = time_limit.run_beside(RULE_S, work)
+        except time_limit.TooSlow as error:
+            self._given_up.add(rule)
+            self._report(f'{rule} of "{self._family}": {error}; it is not asked again')
+            return otherwise
+        except (Exception, SystemExit) as error:
+            self._report(f'{rule} of "{self._family}": {type(error).__name__}: {error}')
+            return otherwise
+        if good(found):
+            return t.cast(_T, found)
+        self._report(f'{rule} of "{self._family}" gave {found!r:.100}, which cannot be used')
+        return otherwise
+
+
+def hold(item: t.Any, report: Report) -> t.Any:
+    """``item`` with every function of it held; what is none of ours to call is given as it is.
+
+    :param report: writes a sentence into the report of the item's plugin.
+    """
+    match item:
+        case ProviderFamily():
+            return family(item, report)
+        case Tool():
+            return tool(item, report)
+        case BlockType():
+            return block_type(item, report)
+    return item
+
+
+def family(given: ProviderFamily, report: Report) -> ProviderFamily:
+    """``given`` with every function of it held."""
+    rules = _Rules(given.id, report)
+    changes: dict[str, t.Any] = {
+        "wire": _wire(given.wire),
+        "capabilities": lambda model, row: rules.call(
+            "capabilities", lambda: given.capabilities(model, row), _are_capabilities, Capabilities()
+        ),
+        "connection": _connection(given, rules),
+        "auth": _GuardedAuth(given.auth) if not _is_ours(given.auth) else given.auth,
+    }
+    if callable(given.models):
+        list_all = given.models
+        changes["models"] = lambda: rules.call("models", lambda: tuple(list_all()), _are_names, ())
+    if given.model_wire is not None:
+        by_model = given.model_wire
+        changes["model_wire"] = lambda model: _wire(
+            rules.call("model_wire", lambda: by_model(model), _is_wire_or_none, None)
+        )
+    if given.model_dialect is not None:
+        switches = given.model_dialect
+        changes["model_dialect"] = lambda model: rules.call(
+            "model_dialect", lambda: switches(model), lambda found: isinstance(found, Mapping), {}
+        )
+    return replace(given, **changes)
+
+
+def _connection(given: ProviderFamily, rules: _Rules) -> ConnectionSpec:
+    connection = given.connection
+    changes: dict[str, t.Any] = {}
+    if connection.check is not None:
+        check = connection.check
+        sentence = f"{given.title} cannot say whether it is configured; see studio plugins"
+        failed = (sentence, f"STUDIO_{given.id.upper()}_API_KEY")
+        changes["check"] = lambda credentials, options: rules.call(
+            "connection.check", lambda: check(credentials, options), _is_problem_or_none, failed
+        )
+    if callable(connection.default_base):
+        make = connection.default_base
+        changes["default_base"] = lambda options: rules.call(
+            "connection.default_base", lambda: make(options), _is_text_or_none, None
+        )
+    if connection.read_base is not None:
+        read = connection.read_base
+        changes["read_base"] = lambda value: rules.call(
+            "connection.read_base", lambda: read(value), lambda found: isinstance(found, str), value
+        )
+    return replace(connection, **changes) if changes else connection
+
+
+def _is_ours(thing: object) -> bool:
+    return type(thing).__module__.partition(".")[0] == "providers"
+
+
+def _are_names(found: t.Any) -> bool:
+    return all(isinstance(name, str) for name in found)
+
+
+def _is_text_or_none(found: t.Any) -> bool:
+    return found is None or isinstance(found, str)
+
+
+def _is_wire_or_none(found: t.Any) -> bool:
+    return _is_text_or_none(found) or callable(getattr(found, "stream", None))
+
+
+def _is_problem_or_none(found: t.Any) -> bool:
+    return found is None or (isinstance(found, tuple) and len(found) == 2 and _are_names(found))
+
+
+_CHOICES: Mapping[str, tuple[t.Any, ...]] = {
+    name: t.get_args(hint)
+    for name, hint in t.get_type_hints(Capabilities).items()
+    if t.get_origin(hint) is t.Literal
+}
+
+
+def _are_capabilities(found: object) -> bool:
+    """Whether these are capabilities, and of the words there are."""
+    if not isinstance(found, Capabilities) or any(
+        getattr(found, name) not in choices for name, choices in _CHOICES.items()
+    ):
+        return False
+    lists = (found.inputs, found.thinking_control)
+    texts = (found.notes, found.source)
+    return all(type(each) is tuple and _are_names(each) for each in lists) and _are_names(texts)
+
+
+# -- wires -------------------------------------------------------------------------------------------
+
+
+def _wire(given: t.Any) -> t.Any:
+    """A wire of a plugin's own, guarded; a name, or None, as it is."""
+    return given if given is None or isinstance(given, str) else GuardedWire(given)
+
+
+class _Waits:
+    """The waits of a guarded wire: its idle limit is open already, for as long as it runs."""
+
+    def __init__(self, waits: spec.Waits) -> None:
+        self.wait = waits.wait
+        self.progress = waits.progress
+        self.gate = waits.gate
+
+    def idle_limit(self, seconds: float) -> AbstractContextManager[t.Any]:
+        """Nothing: the guard holds the limit, and limits do not nest."""
+        return nullcontext()
+
+
+class GuardedWire:
+    """A plugin's own wire, of which nothing but model events and ``ProviderError`` comes out."""
+
+    def __init__(self, wire: spec.Wire) -> None:
+        self.wire = wire
+        self.name = str(wire.name)
+
+    def stream(
+        self, request: spec.ModelRequest, connection: spec.Connection, waits: spec.Waits
+    ) -> Iterator[list[spec.ModelEvent]]:
+        """See ``providers.spec.Wire``."""
+        try:
+            with waits.idle_limit(connection.idle_s):
+                yield from self._checked(request, connection, waits)
+        except spec.ProviderError:
+            raise
+        except (Exception, SystemExit, greenlet.GreenletExit) as error:
+            raise spec.ProviderError(
+                "provider_bad_stream",
+                f"The plugin's wire {self.name} failed; see the plugin's author.",
+                detail=f"{type(error).__name__}: {error}",
+            ) from error
+
+    def _checked(
+        self, request: spec.ModelRequest, connection: spec.Connection, waits: spec.Waits
+    ) -> Iterator[list[spec.ModelEvent]]:
+        stream = self.wire.stream(request, connection, t.cast(spec.Waits, _Waits(waits)))
+        with closing(t.cast(t.Any, stream)) if hasattr(stream, "close") else nullcontext(stream):
+            for batch in stream:
+                events = list(batch)
+                for event in events:
+                    _check_event(event)
+                if events:
+                    waits.progress()
+                    yield events
+                    if isinstance(events[-1], spec.ModelFinished):
+                        return
+
+
+_REASONS = t.get_args(spec.FinishReason)
+
+
+def _check_event(event: t.Any) -> None:
+    """:raises TypeError: it is no model event, or holds something else than one may."""
+    check = _CHECKS.get(type(event))
+    if check is None:
+        raise TypeError(f"a {type(event).__name__} is no model event")
+    if not check(event):
+        raise TypeError(f"a {type(event).__name__} with {event!r:.200}")
+
+
+def _texts(event: t.Any, *names: str) -> bool:
+    return all(type(getattr(event, name)) is str for name in names)
+
+
+def _is_usage(usage: t.Any) -> bool:
+    if not isinstance(usage, spec.Usage):
+        return False
+    counts = [getattr(usage, field) for field in usage.__struct_fields__ if field != "estimated"]
+    return all(count is None or (type(count) is int and count >= 0) for count in counts)
+
+
+def _is_ready(event: spec.ToolCallReady) -> bool:
+    arguments: object = event.arguments
+    return _texts(event, "id", "name", "raw") and (
+        isinstance(arguments, dict)
+        if event.error is None
+        else event.error in ("invalid_json", "not_an_object", "cut")
+    )
+
+
+_CHECKS: Mapping[type, Callable[[t.Any], bool]] = {
+    spec.TextDelta: lambda event: _texts(event, "text"),
+    spec.ThinkingDelta: lambda event: _texts(event, "text") and type(event.redacted) is bool,
+    spec.ToolCallStarted: lambda event: _texts(event, "id", "name") and bool(event.id and event.name),
+    spec.ToolCallReady: _is_ready,
+    spec.SourceCited: lambda event: _texts(event, "url", "title"),
+    spec.UsageStated: lambda event: _is_usage(event.usage),
+    spec.ModelFinished: lambda event: (
+        event.reason in _REASONS
+        and (event.usage is None or _is_usage(event.usage))
+        and (event.model is None or type(event.model) is str)
+    ),
+}
+
+
+class _GuardedAuth:
+    """A plugin's own authentication scheme; what it raises is told as ``provider_auth``."""
+
+    def __init__(self, auth: spec.Auth) -> None:
+        self._auth = auth
+
+    def apply(self, request: spec.HttpRequest, credentials: Mapping[str, str]) -> None:
+        """See ``providers.spec.Auth``."""
+        self._held(lambda: self._auth.apply(request, credentials))
+
+    def prepare(self, credentials: Mapping[str, str], connect_s: float, waits: spec.Waits) -> None:
+        """See ``providers.spec.FetchingAuth``; a scheme that fetches nothing has none."""
+        if isinstance(self._auth, spec.FetchingAuth):
+            fetching = self._auth
+            self._held(lambda: fetching.prepare(credentials, connect_s, waits))
+
+    @staticmethod
+    def _held(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except spec.ProviderError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise spec.ProviderError(
+                "provider_auth",
+                "The plugin's authentication failed; see the plugin's author.",
+                detail=type(error).__name__,  # its text may hold a key
+            ) from error
+
+
+# -- tools and blocks --------------------------------------------------------------------------------
+
+
+def tool(given: Tool, report: Report) -> Tool:
+    """``given``, of which nothing but an ``Exception`` comes out: ``sys.exit`` in a tool must not end a worker."""
+    return replace(given, run=_contained(given.run, f'tool "{given.name}"', report))
+
+
+def block_type(given: BlockType, report: Report) -> BlockType:
+    """``given``, as :func:`tool`; a check that fails is a problem of the document it was asked about."""
+    changes: dict[str, t.Any] = {"run": _contained(given.run, f'block type "{given.type_name}"', report)}
+    if given.check is not None:
+        check = given.check
+
+        def checked(config: t.Any, path: str) -> list[tuple[str, str]]:
+            try:
+                return [(str(where), str(what)) for where, what in check(config, path)]
+            except (Exception, SystemExit) as error:
+                report(f'check of block type "{given.type_name}": {type(error).__name__}: {error}')
+                return [(path, f"the check of block type {given.type_name} failed; see studio plugins")]
+
+        changes["check"] = checked
+    return replace(given, **changes)
+
+
+def _contained(run: Callable[..., _T], what: str, report: Report) -> Callable[..., _T]:
+    def contained(*given: t.Any) -> _T:
+        try:
+            return run(*given)
+        except (SystemExit, greenlet.GreenletExit) as error:
+            report(
+                f"{what} raised {type(error).__name__}, which would end the process; raise an Exception instead"
+            )
+            raise RuntimeError(f"{what} raised {type(error).__name__}") from error
+
+    return contained

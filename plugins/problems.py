@@ -1,0 +1,35 @@
+"""What is wrong with a thing that a plugin contributes, as a sentence for its report; None when nothing is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+from plugins.spec.blocks import BlockType
+from plugins.spec.detectors import Detector
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def of_name(name: str, item: object, plugin: str) -> str | None:
+    """Names of tools, block types and detectors."""
+    if _NAME.fullmatch(name):
+        return None
+    return f'{type(item).__name__} name "{name}" must be 1 to 64 letters, digits, "_" or "-"'
+
+
+def of_block_type(name: str, block_type: BlockType, plugin: str) -> str | None:
+    """A block type needs a configuration that documents can be read into."""
+    try:
+        fields(block_type.config)
+    except TypeError:
+        return f'block type "{name}": config has to be a dataclass'
+    return of_name(name, block_type, plugin)
+
+
+def of_detector(name: str, detector: Detector, plugin: str) -> str | None:
+    """A detector has to say how far a match can reach."""
+    longest: object = detector.longest
+    if isinstance(longest, int) and not isinstance(longest, bool) and longest > 0:
+        return of_name(name, detector, plugin)
+    return f'detector "{name}": longest must be the most characters a match can have, a positive number'

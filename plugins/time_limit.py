@@ -1,0 +1,86 @@
+"""A limit on the time that other people's code may take, whatever it does meanwhile.
+
+Law of this room: the code runs in a thread of its own and its caller waits in the kernel, so that nothing it does
+(sleep, a connection that hangs, a loop) can hold the caller longer than the limit. A thread cannot be ended from
+outside: one that is late gets an exception at its next step and its result is dropped; one that waits in native code
+stays behind, idle, until the process ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import typing as t
+from collections.abc import Callable
+
+import gevent
+from gevent.event import Event
+from gevent.monkey import get_original
+
+_T = t.TypeVar("_T")
+
+
+class TooSlow(Exception):
+    """The code did not end in its time."""
+
+
+class _Late(BaseException):
+    """Thrown into a thread nobody waits for any more."""
+
+
+def run(seconds: float, work: Callable[[], _T]) -> _T:
+    """The result of ``work()``, for the start of a process: while it runs, nothing else does.
+
+    :param seconds: how long it may take.
+    :raises TooSlow: it took longer. :raises BaseException: what it raised.
+    """
+    # The originals: under gevent the names in threading mean greenlets of this very thread.
+    start = get_original("_thread", "start_new_thread")
+    done = get_original("_thread", "allocate_lock")()
+    done.acquire()
+    found: list[_T] = []
+    raised: list[BaseException] = []
+
+    def inside() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            done.release()
+
+    thread = start(inside, ())
+    if not done.acquire(True, seconds):
+        _stop(thread)
+        raise TooSlow(f"not done within {seconds:g} s")
+    if raised:
+        raise raised[0]
+    return found[0]
+
+
+def run_beside(seconds: float, work: Callable[[], _T]) -> _T:
+    """As :func:`run`, for a server that is running: while this greenlet waits, the others go on."""
+    start = get_original("_thread", "start_new_thread")
+    hub = gevent.get_hub()
+    done = Event()
+    found: list[_T] = []
+    raised: list[BaseException] = []
+
+    def inside() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            hub.loop.run_callback_threadsafe(done.set)
+
+    thread = start(inside, ())
+    if not done.wait(seconds):
+        _stop(thread)
+        raise TooSlow(f"not done within {seconds:g} s")
+    if raised:
+        raise raised[0]
+    return found[0]
+
+
+def _stop(thread: int) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Late))
