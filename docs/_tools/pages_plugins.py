@@ -1,4 +1,4 @@
-"""Pages made from what the built-in plugins offer: capabilities, block types, tools, scripts.
+"""Pages made from what the built-in plugins offer: block types, tools, scripts.
 
 Law of this room: the same objects as at run time, of the built-in plugins only, so that what happens to be
 installed here does not change a page.
@@ -48,7 +48,15 @@ def blocks() -> str:
             f"Outgoing edges: {handles}." if handles else "",
             table(("Field", "Type", "Default", "Meaning"), rows),
         ]
+        if name == "agent":
+            sections += [_MODELS, "<!-- capabilities:begin -->\n<!-- capabilities:end -->"]
     return "\n\n".join(part for part in sections if part)
+
+
+_MODELS = (
+    "What an agent may ask of each model; anything else is a 400 that names what there is, before a run exists. Models that "
+    "take the same share a row; `…` is any model of the family. What they show is in [Capabilities](../capabilities.md)."
+)
 
 
 def _default(value: t.Any) -> str:
@@ -104,51 +112,3 @@ def _literal_blocks(docstring: str) -> str:
         elif not (open_block and out[-1] == "```yaml" and not line):
             out.append(line.removeprefix("    ") if open_block else line)
     return "\n".join([*out, "```"] if open_block else out)
-
-
-def _price(price: t.Any) -> str:
-    if price is None:
-        return "–"
-    given = price.values() if isinstance(price, dict) else price
-    values = [value for value in given if isinstance(value, int | float)][:2]
-    return "free" if not any(values) else " / ".join(f"{value:g}" for value in values)
-
-
-def capabilities() -> str:
-    """One row per model that can be listed, one per family whose models cannot."""
-    from plugins import capabilities as facts
-
-    rows = [
-        (
-            f"`{row['family']}/{'…' if row['model'] == facts.ANY_MODEL else row['model']}`",
-            row["thinking"],
-            ", ".join(row["thinkingControl"]) or "–",
-            row["tools"],
-            row["structuredOutput"],
-            ", ".join(row["inputs"]),
-            f"{row['contextWindow']:,}" if row["contextWindow"] else "–",
-            _price(row["price"]),
-            row["notes"],
-        )
-        for row in facts.rows(registry(), environ=None)
-    ]
-    head = (
-        "Model",
-        "Thinking",
-        "Levels",
-        "Live tools",
-        "Structured output",
-        "Inputs",
-        "Context",
-        "USD per million in / out",
-        "Notes",
-    )
-    return "\n\n".join(
-        [
-            "# Capabilities",
-            "What each model can do and what of it Studio shows. The runtime, the 400 messages, `studio capabilities` and "
-            "this table read the same objects. `…` stands for any model of an open family. Thinking: `none`, `hidden` (the "
-            "model thinks, the vendor shows nothing), `summary`, `full`, `as_sent` (whatever the server sends).",
-            table(head, rows),
-        ]
-    )

@@ -1,0 +1,274 @@
+"""What models can do and how families are reached, as tables: a page of its own, and parts of others.
+
+Law of this room: the rows are those of ``plugins.capabilities``, of the built-in plugins and the pinned model
+registry only. Models that can do the same share a row, since thousands of rows tell a reader nothing.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping, Sequence
+
+from app.web import capability_words as words
+from docs._tools.markdown import table
+from docs._tools.pages_plugins import registry
+
+Row = Mapping[str, t.Any]
+
+#: Names that a row of a table lists before it says how many more there are.
+_NAMES = 8
+_ORIGINS = {
+    "closed": "all it has",
+    "known": "those this version knows; others are asked for as written",
+    "registry": "those of the model registry; others are asked for as written",
+    "server": "what its server lists",
+    "any": "any name; the server decides",
+}
+
+
+def _rows(family: str | None = None) -> list[dict[str, t.Any]]:
+    from plugins import capabilities as facts
+
+    return facts.rows(registry(), family, environ=None)
+
+
+def _families() -> list[dict[str, t.Any]]:
+    from plugins import capabilities as facts
+
+    return sorted(facts.family_rows(registry()), key=lambda row: row["id"])
+
+
+def _values(values: Iterable[str]) -> str:
+    return ", ".join(values) or words.DASH
+
+
+def _model(row: Row) -> str:
+    return "…" if row["model"] == "*" else f"`{row['model']}`"
+
+
+def _grouped(rows: Iterable[Row], *columns: str) -> list[list[Row]]:
+    """Rows that are equal in ``columns``, together, in the order of their first."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(repr([row[column] for column in columns]), []).append(row)
+    return list(groups.values())
+
+
+def _named(group: Sequence[Row]) -> str:
+    shown = ", ".join(_model(row) for row in group[:_NAMES])
+    return shown + (f" and {len(group) - _NAMES} more" if len(group) > _NAMES else "")
+
+
+def _span(values: Iterable[t.Any], shown: t.Callable[[t.Any], str]) -> str:
+    """The least and the most of what is known."""
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return words.DASH
+    ends = dict.fromkeys((shown(known[0]), shown(known[-1])))
+    return "–".join(ends)
+
+
+def _prices(group: Sequence[Row], figure: str) -> str:
+    return _span((row["price"][figure] for row in group if row["price"]), lambda value: f"{value:g}")
+
+
+def _common(group: Sequence[Row], column: str) -> str:
+    found = {row[column] for row in group}
+    return str(found.pop()) if len(found) == 1 else ""
+
+
+def page() -> str:
+    """``docs/capabilities.md``."""
+    from plugins.claims import registry_source
+
+    families = _families()
+    count = sum(row["models"] for row in families)
+    sections = [
+        "# Capabilities",
+        "What models can do and what of it Studio shows. The runtime, the 400 messages, `GET /api/capabilities`, the page "
+        "`/capabilities` of a running server, `studio capabilities` and these tables read the same objects. Nothing is "
+        "invented: what is not claimed here is not shown, and refused where it is asked for.",
+        f"Sizes, prices and much else come from the {registry_source()}; what is exposed of thinking never does, it is each "
+        f"family's own statement with its source. There are {count:,} models in {len(families)} families; here those that can "
+        "do the same share a row. One model, with the source of each claim: `studio capabilities --model "
+        "anthropic/claude-sonnet-4-5 --sources`, or the page.",
+        _meanings(),
+        "## Families",
+        family_summary(),
+    ]
+    for row in families:
+        sections += _family_section(row)
+    return "\n\n".join(part for part in sections if part)
+
+
+def _meanings() -> str:
+    rows = [(column, f"`{value}`", meaning) for column, values in words.MEANINGS for value, meaning in values]
+    return table(("Column", "Value", "Meaning"), rows)
+
+
+def family_summary() -> str:
+    """What the models of each family stream, taken together; on the page about the stream, too."""
+    rows = [
+        (
+            f"`{row['id']}`",
+            _values(row["thinking"]),
+            _switched_on(row),
+            _values(row["tools"]),
+            _values(row["structuredOutput"]),
+            _values(row["inputs"]),
+            "yes" if row["usageInStream"] else "counted by Studio",
+            f"{row['models']:,}" if row["models"] else "any",
+        )
+        for row in _families()
+    ]
+    head = (
+        "Family",
+        "Thinking",
+        "Switched on by",
+        "Live tools",
+        "Structured output",
+        "Inputs",
+        "Usage",
+        "Models",
+    )
+    return table(head, rows)
+
+
+def _switched_on(row: Row) -> str:
+    return words.DASH if row["thinking"] == ["none"] else _values(row["thinkingControl"])
+
+
+def _family_section(family: Row) -> list[str]:
+    can_differ = ("thinking", "thinkingControl", "tools", "structuredOutput", "inputs")
+    rows = _rows(family["id"])
+    lines = [
+        (
+            _named(group),
+            group[0]["thinking"],
+            _values(group[0]["thinkingControl"]) if group[0]["thinking"] != "none" else words.DASH,
+            group[0]["tools"],
+            group[0]["structuredOutput"],
+            _values(group[0]["inputs"]),
+            _span((row["contextWindow"] for row in group), words.short),
+            f"{_prices(group, 'input')} / {_prices(group, 'output')}".replace("– / –", "–"),
+            _common(group, "notes"),
+        )
+        for group in _grouped(rows, *can_differ)
+    ]
+    head = (
+        "Models",
+        "Thinking",
+        "Levels",
+        "Live tools",
+        "Structured output",
+        "Inputs",
+        "Context",
+        "USD per million in / out",
+        "Notes",
+    )
+    sources = dict.fromkeys(row["source"] for row in rows if row["source"])
+    wires = ", ".join(f"`{wire}`" for wire in family["wires"])
+    about = f"{family['title']}. Models: {_ORIGINS[family['origin']]}. Wire: {wires}."
+    return [
+        f"### {family['id']}",
+        about,
+        table(head, lines),
+        f"Sources: {'; '.join(sources)}." if sources else "",
+    ]
+
+
+def agent_models() -> str:
+    """What an agent's settings may be, by model; for the page of block types."""
+    can_differ = (
+        "thinking",
+        "thinkingControl",
+        "tools",
+        "forcedToolChoice",
+        "forcedToolWithThinking",
+        "structuredOutput",
+        "inputs",
+    )
+    lines = []
+    for family in _families():
+        for group in _grouped(_rows(family["id"]), *can_differ):
+            row = group[0]
+            lines.append(
+                (
+                    f"`{family['id']}/` " + _named(group),
+                    _thinking(row),
+                    row["tools"],
+                    _forced(row),
+                    "yes" if row["structuredOutput"] != "none" else "no",
+                    _values(kind for kind in row["inputs"] if kind != "text"),
+                )
+            )
+    head = (
+        "Model",
+        "`thinking`",
+        "`tools`",
+        "Forced `tool_choice`",
+        "`response_format`",
+        "`files` beside text",
+    )
+    return table(head, lines)
+
+
+def _thinking(row: Row) -> str:
+    if row["thinking"] == "none":
+        return "does not think"
+    if row["thinking"] == "as_sent":
+        return "any level, as a wish"
+    levels = dict.fromkeys((*row["thinkingControl"], "auto"))
+    return ", ".join(levels).replace("budget", "a token budget")
+
+
+def _forced(row: Row) -> str:
+    if row["tools"] == "none":
+        return words.DASH
+    if not row["forcedToolChoice"]:
+        return "no"
+    return "yes" if row["forcedToolWithThinking"] or row["thinking"] == "none" else "not while it thinks"
+
+
+def connections() -> str:
+    """How each family is reached: variables, wire, where its models are listed; for the page about vendors."""
+    made = registry()
+    rows = []
+    for row in _families():
+        family = made.families[row["id"]]
+        spec = family.connection
+        rows.append(
+            (
+                f"`{row['id']}`",
+                row["title"],
+                _variables(spec.key_vars or ([f"{_prefix(row['id'])}_API_KEY"] if spec.key_required else [])),
+                _address(spec, row["id"]),
+                "; ".join(_setting(setting) for setting in spec.settings),
+                ", ".join(f"`{name}`" for name in dict.fromkeys((*row["wires"], *family.other_wires))),
+                "its server" if family.list_models is not None else words.DASH,
+            )
+        )
+    head = ("Family", "Vendor", "Key", "Address", "Also", "Wires", "Asked for its models")
+    return table(head, rows)
+
+
+def _prefix(family_id: str) -> str:
+    from plugins.connections import variable_prefix
+
+    return variable_prefix(family_id)
+
+
+def _variables(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or words.DASH
+
+
+def _address(spec: t.Any, family_id: str) -> str:
+    if spec.default_base == "":
+        return words.DASH
+    names = spec.base_vars or (f"{_prefix(family_id)}_API_BASE",)
+    return _variables(names[:1]) + (f", default `{spec.default_base}`" if spec.default_base else "")
+
+
+def _setting(setting: t.Any) -> str:
+    default = f", default `{setting.default}`" if setting.default else ""
+    return f"{_variables(setting.variables[:1])} ({setting.doc}{default}{'' if setting.required else ', if wanted'})"
