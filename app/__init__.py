@@ -77,7 +77,9 @@ def create_services(settings: Settings | None = None, *, clock: Clock | None = N
     return Services(
         settings=settings,
         store=store,
-        plugins=Registry(create_manager(builtins=builtins.plugins(settings, __version__))),
+        plugins=Registry(
+            create_manager(builtins=builtins.plugins(settings, __version__), load_s=settings.plugin_load_s)
+        ),
         clock=clock or SystemClock(),
         threads=ToolThreads(settings.tool_threads),
     )

@@ -226,6 +226,19 @@ class Settings:
         60.0,
         "Longest silence of a provider inside a stream; then the run fails with provider_idle.",
     )
+    model_call_s: float = _setting(
+        "STUDIO_MODEL_CALL_S",
+        _seconds(0.05),
+        600.0,
+        "Longest time of one model call, from the moment it may begin to the end of its answer; then the run "
+        "fails with provider_unavailable. An agent's call_timeout_s goes before it.",
+    )
+    model_retries: int = _setting(
+        "STUDIO_MODEL_RETRIES",
+        _whole(0, 10),
+        2,
+        "How often a failed model call is repeated while nothing of it was shown. An agent's retries goes before it.",
+    )
     keepalive_s: float = _setting(
         "STUDIO_KEEPALIVE_S", _seconds(0.05, 3600), 15.0, "A silent stream gets a comment line this often."
     )
@@ -262,6 +275,12 @@ class Settings:
         (),
         "Private, loopback and link-local networks that HTTP tools may reach.",
         shown="none",
+    )
+    plugin_load_s: float = _setting(
+        "STUDIO_PLUGIN_LOAD_S",
+        _seconds(0.1, 600),
+        10.0,
+        "Longest that one installed plugin may take to load (its import and its hooks), and a third of what all may.",
     )
     scripts_dir: Path | None = _setting(
         "STUDIO_SCRIPTS_DIR",

@@ -57,7 +57,9 @@ def load_plugins() -> Registry:
     from plugins.manager import create_manager
     from plugins.registry import Registry
 
-    return Registry(create_manager(builtins=builtins.plugins(settings(), __version__)))
+    chosen = settings()
+    own = builtins.plugins(chosen, __version__)
+    return Registry(create_manager(builtins=own, load_s=chosen.plugin_load_s))
 
 
 def read_document(path: str) -> dict[str, t.Any]:
