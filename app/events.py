@@ -85,8 +85,9 @@ class ThinkingDelta(RunEvent, frozen=True, gc=False):
 
 
 class TurnEnded(RunEvent, frozen=True, gc=False):
-    """The turn boundary. ``final``: its text is the answer. ``intermediate``: tools run next, its text is retracted
-    (``reason``). ``aborted``: it failed or was stopped; its text stays shown and is only ``partialText``.
+    """The turn boundary. ``final``: its text is the answer. ``intermediate``: its text is retracted, since tools run
+    next (``tool_turn``), or since its model failed and the next one is asked for the same turn (``fallback``).
+    ``aborted``: it failed or was stopped; its text stays shown and is only ``partialText``.
     """
 
     block: str

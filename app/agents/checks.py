@@ -9,6 +9,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable
 
+from app.agents.files import refusal
+from app.workflows.file_entries import known_kind
 from plugins.connections import RegistryError
 from plugins.spec import Capabilities
 
@@ -17,6 +19,8 @@ class AgentLike(t.Protocol):
     """What the checks read of an agent's config."""
 
     model: str
+    fallbacks: list[str]
+    files: t.Any
     thinking: str | int | None
     tools: list[t.Any]
     tool_choice: str
@@ -31,49 +35,88 @@ def checker(capabilities_of: Callable[[str], Capabilities]) -> Callable[[AgentLi
     """
 
     def check(config: AgentLike) -> list[tuple[str, str]]:
-        try:
-            can = capabilities_of(config.model)
-        except (LookupError, RegistryError):
-            return []
-        return [*_thinking(config, can), *_tools(config, can), *_structured(config, can)]
+        found = list(_problems(config, config.model, capabilities_of))
+        for place, model in enumerate(config.fallbacks):
+            # A fallback gets the very same request, so all of it has to be possible there, too.
+            problems = _problems(config, model, capabilities_of)
+            found += [(f"fallbacks[{place}]", message) for _, message in problems]
+        return found
 
     return check
 
 
-def _thinking(config: AgentLike, can: Capabilities) -> t.Iterator[tuple[str, str]]:
+def _problems(
+    config: AgentLike, model: str, capabilities_of: Callable[[str], Capabilities]
+) -> t.Iterator[tuple[str, str]]:
+    try:
+        can = capabilities_of(model)
+    except (LookupError, RegistryError):
+        return
+    for rule in (_thinking, _tools, _structured, _files):
+        yield from rule(config, model, can)
+
+
+def _thinking(config: AgentLike, model: str, can: Capabilities) -> t.Iterator[tuple[str, str]]:
+    """A level is held against those the model has; what it does by itself (no level, ``auto``) it always can."""
     wanted = config.thinking
-    if wanted is None or wanted in ("none", "auto") or can.thinking == "as_sent":
+    if wanted in (None, "auto") or can.thinking == "as_sent":  # of a generic family a level is a wish
         return
     if can.thinking == "none":
-        yield "thinking", f"{config.model} does not think; leave thinking out or set it to none."
+        if wanted != "none":
+            yield "thinking", f"{model} does not think; leave thinking out or set it to none."
         return
     name = "budget" if isinstance(wanted, int) else wanted
     if name not in can.thinking_control:
-        offered = ", ".join(("none", "auto", *can.thinking_control)).replace("budget", "a token budget")
-        asked = f"a token budget ({wanted})" if isinstance(wanted, int) else f"level {wanted}"
-        yield "thinking", f"{config.model} has no thinking {asked}; it has: {offered}."
+        if name == "none":
+            yield "thinking", f"{model} always thinks; it has: {_levels(can)}."
+            return
+        asked = f"token budget ({wanted})" if isinstance(wanted, int) else f"level {wanted}"
+        yield "thinking", f"{model} has no thinking {asked}; it has: {_levels(can)}."
 
 
-def _tools(config: AgentLike, can: Capabilities) -> t.Iterator[tuple[str, str]]:
-    if config.tools and can.tools == "none":
-        yield "tools", f"{config.model} cannot call tools; remove them or choose a model that can."
-    forced = config.tool_choice not in ("auto", "none")
-    if not forced or not config.tools:
+def _levels(can: Capabilities) -> str:
+    levels = dict.fromkeys((*can.thinking_control, "auto"))
+    return ", ".join(levels).replace("budget", "a token budget")
+
+
+def _tools(config: AgentLike, model: str, can: Capabilities) -> t.Iterator[tuple[str, str]]:
+    if not config.tools:
+        return
+    if can.tools == "none":
+        yield "tools", f"{model} cannot call tools, it only answers; remove them or choose a model that can."
+        return
+    if config.tool_choice in ("auto", "none"):
         return
     if not can.forced_tool_choice:
-        yield "tool_choice", f"{config.model} cannot be forced to call a tool; use auto or none."
-    thinks = config.thinking not in (None, "none")
-    if thinks and not can.forced_tool_with_thinking:
+        yield "tool_choice", f"{model} cannot be forced to call a tool; it has: auto, none."
+    elif not can.forced_tool_with_thinking and _will_think(config, can):
+        cure = "thinking to none or " if "none" in can.thinking_control else ""
         yield (
             "tool_choice",
-            f"{config.model} cannot be forced to call a tool while it thinks; "
-            "set thinking to none or tool_choice to auto.",
+            f"{model} cannot be forced to call a tool while it thinks; set {cure}tool_choice to auto.",
         )
 
 
-def _structured(config: AgentLike, can: Capabilities) -> t.Iterator[tuple[str, str]]:
+def _will_think(config: AgentLike, can: Capabilities) -> bool:
+    """Whether thinking was asked for, or cannot be kept from happening. Without a level the wire leaves it off."""
+    if can.thinking == "none":
+        return False
+    return config.thinking not in (None, "none") or "none" not in can.thinking_control
+
+
+def _structured(config: AgentLike, model: str, can: Capabilities) -> t.Iterator[tuple[str, str]]:
     if config.response_format is not None and can.structured_output == "none":
         yield (
             "response_format",
-            f"{config.model} cannot follow a response format; remove it or choose a model that can.",
+            f"{model} cannot follow a response format, it answers in free text; "
+            "remove it or choose a model that can.",
         )
+
+
+def _files(config: AgentLike, model: str, can: Capabilities) -> t.Iterator[tuple[str, str]]:
+    """Kinds of files that are known from the document; what a template or an address brings is seen at the run."""
+    entries = config.files if isinstance(config.files, list) else []
+    for place, entry in enumerate(entries):
+        kind = known_kind(entry)
+        if kind is not None and kind != "text" and kind not in can.inputs:
+            yield f"files[{place}]", refusal(model, [kind], can.inputs)

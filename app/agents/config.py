@@ -48,8 +48,27 @@ class AgentConfig:
     idle_s: float | None = _doc(
         "Longest silence of the model in seconds. Default: STUDIO_IDLE_S.", advanced=True
     )
-    fallbacks: list[str] = _doc("Models to try next: not supported yet.", list, advanced=True)
-    files: list[t.Any] = _doc("Files for the model: not supported yet.", list, advanced=True)
+    call_timeout_s: float | None = _doc(
+        "Longest time of one model call in seconds, its answer included. Default: STUDIO_MODEL_CALL_S.",
+        advanced=True,
+    )
+    fallbacks: list[str] = _doc(
+        "Models that are asked, in this order, when the one before failed for good. The run stays with the one "
+        "that answered.",
+        list,
+        advanced=True,
+    )
+    files: t.Any = _doc(
+        "Files for the model: a list of `{url | data | text, media_type?, name?}` (`data`: base64 or a data: URL), "
+        "or a template that gives one. Default: the input's `files`, when the prompt is the input's `message` or "
+        "reads it; `[]` for none.",
+        template=True,
+    )
+    prompt_cache: bool | None = _doc(
+        "Mark the prompt for the vendor's cache, where the vendor wants marks and bills them. Default: true for an "
+        "agent with tools, whose prompt is sent again after each round of calls.",
+        advanced=True,
+    )
     capture: bool = _doc("Keep the thread at this agent: not supported yet.", False, advanced=True)
     max_batches: int | None = _doc(
         "Tool batches before the answer has to be written. Default: STUDIO_MAX_TOOL_BATCHES.", advanced=True
@@ -59,6 +78,7 @@ class AgentConfig:
         0,
         advanced=True,
     )
-    retries: int = _doc(
-        "How often a failed model call is repeated while nothing of it was shown.", 0, advanced=True
+    retries: int | None = _doc(
+        "How often a failed model call is repeated while nothing of it was shown. Default: STUDIO_MODEL_RETRIES.",
+        advanced=True,
     )

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 from app import encoding
 from app import events as ev
-from app.agents import loop, structured, turn
+from app.agents import attempts, files, loop, structured, turn
 from app.agents.calls import Batch
+from app.agents.chain import Chain
 from app.agents.config import AgentConfig
-from app.agents.output import agent_output, report_usage
+from app.agents.output import agent_output
 from app.agents.tools import ToolSet, prepare
 from app.errors import BlockError
 from plugins.spec import BlockContext, ResolvedModel
@@ -37,13 +38,15 @@ class _Driver:
     def __init__(self, context: BlockContext, config: AgentConfig) -> None:
         self.context = context
         self.config = config
-        self.resolved: ResolvedModel = context.resolve_model(config.model, idle_s=config.idle_s)
         settings = context.settings
+        self._files: tuple[spec.FilePart, ...] | None = None
+        self.chain = Chain(context, config, self._usable, loop.answered_last(context.journal.rows()))
         self.tools: ToolSet = prepare(config, context.tool, settings.http_allow)
         self.prompt = _prompt(context, config)
         self.system = context.render(config.system) if config.system else None
-        wanted = config.max_batches
-        self.max_batches = settings.max_tool_batches if wanted is None else wanted
+        self.max_batches = _or(config.max_batches, settings.max_tool_batches)
+        self.retries = _or(config.retries, settings.model_retries)
+        self.call_s = _or(config.call_timeout_s, settings.model_call_s)
         self.started = context.now_ms()
 
     def run(self) -> Mapping[str, t.Any]:
@@ -69,13 +72,17 @@ class _Driver:
         context, journal = self.context, self.context.journal
         journal.write(action.turn, loop.TURN, loop.TURN, "started")
         try:
-            result = turn.ask(
-                context, self.resolved, self._request(rows, action), action.turn, self.config.retries
+            result = attempts.ask(
+                context,
+                self.chain,
+                lambda model: self._request(rows, action, model),
+                action.turn,
+                self.retries,
+                self.call_s,
             )
         except turn.TurnFailed as failed:
             error = failed.error
             raise BlockError(error.code, error.message, detail=error.detail) from failed
-        report_usage(context, self.resolved, result.usage)
         journal.write(action.turn, loop.TURN, loop.TURN, "done", result)
         self._end_turn(action.turn, result)
 
@@ -93,16 +100,24 @@ class _Driver:
         self.context.emit(event)
         self.context.flush()
 
-    def _request(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> spec.ModelRequest:
+    def _usable(self, model: ResolvedModel) -> None:
+        """See that a model takes the agent's files, which are fetched for the first one that is asked."""
+        if self._files is None:
+            self._files = files.gather(self.context, self.config)
+        files.check(model, self._files)
+
+    def _request(
+        self, rows: t.Sequence[t.Any], action: loop.AskModel, model: ResolvedModel
+    ) -> spec.ModelRequest:
         config, context = self.config, self.context
-        native = self.resolved.capabilities.structured_output == "native"
+        native = model.capabilities.structured_output == "native"
         wants = config.response_format
         system = self.system
         if wants is not None and not native:
             system = "\n\n".join(part for part in (system, structured.instruction(wants)) if part)
         return spec.ModelRequest(
-            self.resolved.model,
-            self._messages(rows),
+            model.model,
+            self._messages(rows, turn.model_id(model)),
             lambda: context.new_id("call"),
             system=system,
             tools=self.tools.specs,
@@ -117,7 +132,10 @@ class _Driver:
             parallel_tool_calls=config.parallel_tool_calls,
             response_format=wants if native else None,
             used_ids=frozenset(row.key for row in rows if row.kind == "tool"),
-            dialect=self.resolved.dialect,
+            # By default where it pays: the tool loop repeats its prompt within seconds.
+            cache=_or(config.prompt_cache, bool(self.tools.specs)),
+            conversation=context.conversation,
+            dialect=model.dialect,
         )
 
     def _tool_choice(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> str:
@@ -129,15 +147,23 @@ class _Driver:
             return "auto"
         return self.config.tool_choice
 
-    def _messages(self, rows: t.Sequence[t.Any]) -> list[spec.Message]:
-        """The conversation so far: prompt, then each turn with its results in call order."""
-        messages: list[spec.Message] = [spec.UserMessage(self.prompt)]
+    def _messages(self, rows: t.Sequence[t.Any], asked: str) -> list[spec.Message]:
+        """The conversation so far: prompt, then each turn with its results in call order.
+
+        What a vendor wants back of its own turns goes to the very model that made them.
+        """
+        messages: list[spec.Message] = [spec.UserMessage(self.prompt, self._files or ())]
         results = {(r.turn, r.key): r.value for r in rows if r.kind == "tool" and r.value is not None}
         turns = sorted((r for r in rows if r.kind == loop.TURN and r.state == "done"), key=lambda r: r.turn)
         for row in turns:
             done: loop.TurnResult = row.value
             calls = tuple(spec.ToolCall(c.id, c.name, c.arguments, c.raw) for c in done.calls)
-            messages.append(spec.AssistantMessage(done.text, calls, done.replay, done.wire))
+            own = done.asked == asked
+            messages.append(
+                spec.AssistantMessage(
+                    done.text, calls, done.replay if own else None, done.wire if own else ""
+                )
+            )
             for call in done.calls:
                 result: loop.CallResult = results[row.turn, call.id]
                 messages.append(spec.ToolResult(call.id, call.name, result.content, result.is_error))
@@ -168,11 +194,18 @@ class _Driver:
     # -- the answer --------------------------------------------------------------------------
 
     def _done(self, rows: t.Sequence[t.Any]) -> Mapping[str, t.Any]:
-        output = agent_output(self.context, self.resolved, rows, self.started)
+        output = agent_output(self.context, rows, self.started)
         if self.config.response_format is not None:
             fields = structured.parse(str(output["content"]), self.config.response_format)
             output = {**{k: v for k, v in fields.items() if k not in output}, **output}
         return output
+
+
+_T = t.TypeVar("_T")
+
+
+def _or(value: _T | None, default: _T) -> _T:
+    return default if value is None else value
 
 
 def _prompt(context: BlockContext, config: AgentConfig) -> str:

@@ -12,11 +12,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from app.agents.usage import Spent
 from providers.spec import FinishReason, ToolCallReady, Usage
 
 
 class TurnResult(msgspec.Struct):
-    """What one model call came to. Instants are epoch ms. ``tools_off``: the synthesis turn."""
+    """What one model call came to. Instants are epoch ms.
+
+    ``model`` is the vendor's own name for what answered, ``asked`` the ``<family>/<model>`` that was asked.
+    ``tools_off``: the synthesis turn. ``spent``: what the turn used, failed attempts included, the answer's own last.
+    """
 
     text: str
     calls: tuple[ToolCallReady, ...]
@@ -29,6 +34,8 @@ class TurnResult(msgspec.Struct):
     first_at: int | None
     ended_at: int
     tools_off: bool = False
+    asked: str = ""
+    spent: tuple[Spent, ...] = ()
 
 
 class CallResult(msgspec.Struct):
@@ -123,6 +130,12 @@ def next_action(rows: Sequence[Row], max_batches: int = 20, cut_call_retries: in
     if result.tools_off:
         return Done(last)
     return AskModel(last + 1, _batches(turns, last + 1) >= max_batches)
+
+
+def answered_last(rows: Sequence[Row]) -> str | None:
+    """The ``<family>/<model>`` that made the last turn; None before the first."""
+    done = [row for row in rows if row.kind == TURN and row.state == "done"]
+    return max(done, key=lambda row: row.turn).value.asked if done else None
 
 
 def _batches(turns: dict[int, Row], before: int) -> int:

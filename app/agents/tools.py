@@ -88,9 +88,10 @@ def _http(call: HttpCall, allow: t.Sequence[t.Any]) -> Callable[[dict[str, t.Any
             waits=context.waits,
             allow=allow,
         )
+        text = answer.text
         if answer.status >= 400:
-            raise ToolFailed(f"HTTP status {answer.status}: {answer.text[:2000]}")
-        return _decoded(answer.text)
+            raise ToolFailed(f"HTTP status {answer.status}: {text[:2000]}")
+        return _decoded(text)
 
     return run
 

@@ -61,7 +61,7 @@ def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:
 
 
 def usage_rows(state: RunState) -> list[dict[str, t.Any]]:
-    """One row per model call that stated its usage."""
+    """One row per model call of which something is known."""
     return [
         {
             "block": report.block,

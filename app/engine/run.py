@@ -19,13 +19,14 @@ from app import events as ev
 from app.engine import settle
 from app.engine.blocks import BlockRunner
 from app.engine.emitter import Emitter, Subscriber
+from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
 from app.engine.run_log import RunLog
 from app.engine.scheduler import BlockRow, Finished, Skip, next_steps
-from app.engine.scope import Cancelled, FlowGate, RunScope
+from app.engine.scope import Cancelled, RunScope
 from app.engine.services import Services
 from app.engine.usage import usage_object
 from app.errors import BlockError, RunError
@@ -118,8 +119,9 @@ class Run:
         return "running" if self.ending is None else settle.status_of(self.ending)
 
     def record(self) -> dict[str, t.Any]:
-        """The run as the store would give it: its row, with ``blocks``."""
-        return {**run_row(self, self.state.terminal), "blocks": block_rows(self.state)}
+        """The run as the store would give it: its row, with ``blocks`` and ``usages``."""
+        row = run_row(self, self.state.terminal)
+        return {**row, "blocks": block_rows(self.state), "usages": usage_rows(self.state)}
 
     def record_started(self) -> dict[str, t.Any]:
         """The row that says the run was accepted."""

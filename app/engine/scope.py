@@ -18,6 +18,7 @@ from gevent import Greenlet, get_hub
 from gevent.event import Event
 from greenlet import getcurrent
 
+from app.engine.gate import FlowGate
 from providers.spec import ProviderError
 
 log = logging.getLogger("studio.scope")
@@ -38,36 +39,6 @@ class Cancelled(BaseException):
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
         self.cause = cause
-
-
-class FlowGate:
-    """Closed while the run's reader is too far behind; only the wire driver waits on it.
-
-    ``sole`` tells whether the reader who asks is the only one: any other slow reader is cut instead.
-    """
-
-    def __init__(self) -> None:
-        self._open = Event()
-        self._open.set()
-        self.shut_count = 0
-        #: The driver has to wait before its next read. A plain attribute: it is asked once a token.
-        self.closed = False
-
-    def shut(self) -> None:
-        """Close the gate."""
-        if not self.closed:
-            self.closed = True
-            self.shut_count += 1
-            self._open.clear()
-
-    def open(self) -> None:
-        """Open the gate; whoever waits goes on."""
-        self.closed = False
-        self._open.set()
-
-    def wait_open(self) -> None:
-        """Block until open. Call inside a wait only."""
-        self._open.wait()
 
 
 _NONE: frozenset[t.Any] = frozenset()

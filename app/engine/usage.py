@@ -8,30 +8,21 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping
 
+from app.agents.usage import total
 from app.events import UsageReported
-
-
-def token_counts(reports: Iterable[UsageReported]) -> dict[str, int]:
-    """Sums of what was reported, in contract order; a count nobody reported is absent."""
-    sums: dict[str, int] = {}
-    for report in reports:
-        for key, value in report.tokens.items():
-            sums[key] = sums.get(key, 0) + value
-    order = ("input", "output", "total", "cacheRead", "cacheWrite", "reasoning")
-    return {key: sums[key] for key in order if key in sums}
 
 
 def cost(reports: Iterable[UsageReported]) -> dict[str, t.Any] | None:
     """``{total, currency, estimated}``, or None when the price of any call is unknown."""
-    total, estimated, currency, known = 0.0, False, "USD", False
+    amount, estimated, currency, known = 0.0, False, "USD", False
     for report in reports:
         if report.cost is None:
             return None
         known = True
-        total += report.cost
+        amount += report.cost
         estimated = estimated or report.estimated
         currency = report.currency
-    return {"total": round(total, 10), "currency": currency, "estimated": estimated} if known else None
+    return {"total": round(amount, 10), "currency": currency, "estimated": estimated} if known else None
 
 
 def _group(reports: list[UsageReported], key: t.Callable[[UsageReported], str]) -> dict[str, t.Any]:
@@ -42,7 +33,7 @@ def _group(reports: list[UsageReported], key: t.Callable[[UsageReported], str]) 
 
 
 def _entry(reports: list[UsageReported]) -> dict[str, t.Any]:
-    entry: dict[str, t.Any] = {"tokens": token_counts(reports)}
+    entry: dict[str, t.Any] = {"tokens": total(report.tokens for report in reports)}
     amount = cost(reports)
     if amount is not None:
         entry["cost"] = amount

@@ -44,7 +44,12 @@ class FetchResponse:
 
     status: int
     headers: Mapping[str, str]
-    text: str
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text, by the charset its headers name."""
+        return self.body.decode(_charset(self.headers), "replace")
 
 
 @dataclass(slots=True)
@@ -252,8 +257,7 @@ def _answer(answer: t.Any, call: _Call) -> FetchResponse:
     if coding != "identity":
         raise ToolFailed(f"the answer is compressed ({coding[:20]}) although that was declined")
     headers = {name.lower(): value for name, value in answer.headers.items()}
-    raw = _read(answer, call)
-    return FetchResponse(answer.status, headers, raw.decode(_charset(headers), "replace"))
+    return FetchResponse(answer.status, headers, _read(answer, call))
 
 
 def _read(answer: t.Any, call: _Call) -> bytes:

@@ -61,6 +61,8 @@ def runnable(
         model = getattr(block.config, "model", None)
         if isinstance(model, str) and model:
             models.append((f"blocks[{index}].config.model", model))
+        for place, fallback in enumerate(getattr(block.config, "fallbacks", ())):
+            models.append((f"blocks[{index}].config.fallbacks[{place}]", fallback))
     return Runnable(workflow_id, version, workflow, tuple(models))
 
 

@@ -53,6 +53,7 @@ def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
     body["partialText"] = row["partial_text"] or {}
     body["toolCalls"] = _tool_calls(row["tool_calls"] or {})
     body["blocks"] = [_block(block, details) for block in row["blocks"]]
+    body["modelCalls"] = [_model_call(call) for call in row["usages"]]
     return body
 
 
@@ -70,6 +71,14 @@ def _block(row: Mapping[str, t.Any], details: bool) -> dict[str, t.Any]:
         "error": _error(row["error"], details),
     }
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _model_call(row: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What one model call used; ``estimated``: some of the counts are ours."""
+    body = {"blockId": row["block"], "model": row["model"], "tokens": row["tokens"]}
+    if row["cost"] is not None:
+        body["cost"] = {"total": row["cost"], "currency": row["currency"]}
+    return {**body, "estimated": row["estimated"]}
 
 
 def _tool_calls(calls: Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -12,11 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from app.errors import Problem
 from app.schemas.json_schema import check_schema
 from app.schemas.paths import did_you_mean, join, shown
+from app.workflows.file_entries import file_problems
 from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems
 
 THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto")
 TOOL_CHOICES = ("auto", "none", "required")
 MAX_TOOLS = 128
+MAX_FALLBACKS = 8
 #: Lowest and highest value of a number, both included; the vendor may allow less.
 _RANGES: Mapping[str, tuple[float, float]] = {
     "temperature": (0, 2),
@@ -24,14 +26,13 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "max_tokens": (1, 10_000_000),
     "retries": (0, 10),
     "idle_s": (0.001, 604_800),
+    "call_timeout_s": (0.001, 604_800),
     "max_batches": (0, 1_000),
     "cut_call_retries": (0, 10),
 }
 #: Documented, not built: refused by name unless left at what changes nothing.
 _LATER = {
     "redact": "PII redaction is",
-    "fallbacks": "fallback models are",
-    "files": "files are",
     "capture": "capture is",
 }
 
@@ -49,6 +50,8 @@ def agent_problems(config: Mapping[str, t.Any], path: str, tool_names: Collectio
     problems += _response_format(config.get("response_format"), join(path, "response_format"))
     problems += _memory(config.get("memory"), join(path, "memory"))
     problems += _ranges(config, path)
+    problems += file_problems(config.get("files"), join(path, "files"))
+    problems += _fallbacks(config, join(path, "fallbacks"))
     for key, subject in _LATER.items():
         if config.get(key) not in (None, [], {}, False):
             problems.append(Problem(join(path, key), f"{subject} {NOT_SUPPORTED}; leave {key} out"))
@@ -112,6 +115,24 @@ def _tool_choice(value: t.Any, path: str, names: Collection[str]) -> list[Proble
         return []
     near = did_you_mean(value, (*TOOL_CHOICES, *names))
     return [Problem(path, f"names {shown(value)}, which is not among the agent's tools. {near}")]
+
+
+def _fallbacks(config: Mapping[str, t.Any], path: str) -> list[Problem]:
+    """Models named twice: the second time it would fail as the first time. What they are is judged elsewhere."""
+    value = config.get("fallbacks")
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return []
+    problems = []
+    if len(value) > MAX_FALLBACKS:
+        problems.append(Problem(path, f"must have at most {MAX_FALLBACKS} models; it has {len(value)}"))
+    seen = [config.get("model")]
+    for index, model in enumerate(value[:MAX_FALLBACKS]):
+        if isinstance(model, str) and model in seen:
+            problems.append(
+                Problem(join(path, index), f"{shown(model)} is asked already; name another model")
+            )
+        seen.append(model)
+    return problems
 
 
 def _response_format(value: t.Any, path: str) -> list[Problem]:

@@ -286,7 +286,11 @@ class _Compiler:
         if config is not None:
             problems += self._own_rules(block_type, config, path)
         self.problems += problems
-        self._model(entry.config.get("model"), path, own)
+        if "model" in own:
+            self._model(entry.config.get("model"), join(path, "model"))
+        fallbacks = entry.config.get("fallbacks") if "fallbacks" in own else None
+        for place, model in enumerate(_list(fallbacks)):
+            self._model(model, join(path, "fallbacks", place))
         if config is None or common is None:
             return None
         structured = getattr(config, "response_format", None) is not None
@@ -317,10 +321,9 @@ class _Compiler:
                 )
         return problems
 
-    def _model(self, model: t.Any, path: str, own: Collection[str]) -> None:
-        if "model" not in own or not isinstance(model, str):
+    def _model(self, model: t.Any, where: str) -> None:
+        if not isinstance(model, str):
             return
-        where = join(path, "model")
         try:
             warning = self._check_model(model)
         except (RegistryError, LookupError, ValueError) as error:

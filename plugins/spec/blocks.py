@@ -66,7 +66,7 @@ class BlockContext(t.Protocol):
         """Wait, interruptibly, by the run's clock."""
 
     def slot(self, model: ResolvedModel) -> AbstractContextManager[int]:
-        """One of the family's ``max_concurrency`` places; entering waits for it and gives the milliseconds that took."""
+        """One of the family's ``max_concurrency`` places; entering waits for it and gives the milliseconds it took."""
 
     def limited(self, seconds: float, make: Callable[[], BaseException]) -> AbstractContextManager[t.Any]:
         """While open, ``seconds`` are all there is; then the block's wait raises what ``make`` makes."""

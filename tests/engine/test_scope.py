@@ -9,7 +9,8 @@ import pytest
 from gevent.event import Event
 from gevent.monkey import get_original
 
-from app.engine.scope import Cancelled, FlowGate, RunScope, gather
+from app.engine.gate import FlowGate
+from app.engine.scope import Cancelled, RunScope, gather
 from app.engine.threads import ToolThreads
 from providers.spec import ProviderError
 

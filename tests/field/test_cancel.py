@@ -38,8 +38,10 @@ def test_cancel_01_stop_during_the_answer(served: Server, vendor: Vendor, speake
     assert (record["status"], record["cause"]) == ("cancelled", "stop_requested")
     assert record["partialText"] == {"agent_1": "one two three "}
     assert "output" not in record
-    tokens = record["usage"]["tokens"]
-    assert (tokens["input"], tokens["output"]) == (11, 7)
+    stated, stopped = record["modelCalls"]
+    assert (stated["tokens"]["input"], stated["tokens"]["output"], stated["estimated"]) == (11, 7, False)
+    assert (stopped["tokens"]["output"] > 0, stopped["estimated"]) == (True, True)
+    assert record["usage"]["tokens"]["output"] == 7 + stopped["tokens"]["output"]
 
 
 def test_cancel_01_usage_stated_before_the_stop_is_recorded(served: Server, vendor: Vendor) -> None:

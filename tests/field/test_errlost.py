@@ -31,7 +31,7 @@ def test_errlost_01_an_error_object_inside_a_200(engine: Engine, shown: str) -> 
             engine.speaker.error(call, "rate_limit_error", "queue full")
         call.end_body()
 
-    live = engine.run(full)
+    live = engine.run(full, retries=0)
     assert live.terminal.code == "provider_rate_limited"
     assert "queue full" not in live.terminal.message
     assert live.recorder.of(ev.RunCompleted) == []
@@ -129,7 +129,7 @@ def test_errlost_06_a_failure_is_logged_with_or_without_a_listener(
     """Run, family, status and code are in the log; the viewer gets the code."""
     made, plugins = engine.services, engine.services.plugins
     workflow = compile_document(
-        agent(engine.speaker.model),
+        agent(engine.speaker.model, retries=0),
         plugins.block_types,
         plugins.check_model,
         frozenset(plugins.tools),

@@ -61,13 +61,32 @@ def test_shape_03_running_totals_are_not_added_up(engine: Engine) -> None:
 
 
 def test_shape_05_missing_usage_is_not_zero(chat: Engine) -> None:
-    """It was asked for; what did not come is left out, and so is its price."""
+    """It was asked for; what did not come is counted and marked; a price nobody knows is left out."""
     live = chat.run(chat.answer())
     assert live.calls[0].body["stream_options"] == {"include_usage": True}
-    assert "tokens" not in live.output
+    tokens = live.output["tokens"]
+    assert tokens["input"] > 0
+    assert tokens["output"] > 0
+    assert tokens["total"] == tokens["input"] + tokens["output"]
+    assert live.terminal.usage["tokens"] == tokens
+    assert [usage["estimated"] for usage in live.row["usages"]] == [True]
     assert "cost" not in live.output
-    assert live.terminal.usage.get("tokens", {}) == {}
     assert "cost" not in live.terminal.usage
+
+
+def test_shape_05_a_zero_where_something_was_said_is_no_count(chat: Engine) -> None:
+    """Servers that do not count send zeros; they are counted for, and the call is marked."""
+
+    def say(call: Call) -> None:
+        call.text("Some words.")
+        call.send({}, "stop")
+        call.send_bytes(sse({"choices": [], "usage": usage(0, 0)}))
+        call.send_bytes(sse("[DONE]"))
+        call.end_body()
+
+    live = chat.run(say)
+    assert min(live.output["tokens"].values()) > 0
+    assert [usage["estimated"] for usage in live.row["usages"]] == [True]
 
 
 def test_shape_06_the_last_words_share_a_chunk_with_the_usage(chat: Engine) -> None:

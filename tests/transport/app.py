@@ -18,7 +18,7 @@ from gevent.event import Event
 
 from app import encoding
 from app import events as ev
-from app.engine.scope import FlowGate
+from app.engine.gate import FlowGate
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
 from app.web import streaming

@@ -1,0 +1,162 @@
+"""One turn, asked until somebody answers: retries of one model, then the next model.
+
+Law of this room: a model is asked again only while nothing of the turn was shown. What a model showed before it
+was given up is retracted first, its calls are settled ``error``, and none of them ever runs (field case ERRLOST-05).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import typing as t
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import msgspec
+
+from app import events as ev
+from app.agents import turn
+from app.agents.chain import Chain
+from app.agents.loop import TurnResult
+from app.agents.usage import Spent
+from plugins.spec import BlockContext, ResolvedModel
+from providers import spec
+
+log = logging.getLogger("studio.agents")
+
+#: What may be over a moment later; ``provider_idle`` and ``provider_bad_stream`` only while nothing was shown, as all.
+_RETRYABLE = frozenset(
+    (
+        "provider_rate_limited",
+        "provider_overloaded",
+        "provider_unavailable",
+        "provider_bad_stream",
+        "provider_idle",
+    )
+)
+#: Longest wait before a repetition, in seconds, by our own reckoning and by the vendor's ``Retry-After``. A vendor that
+#: asks for more has no room for this run: it fails at once, or the next model is asked.
+MAX_BACKOFF_S = 8.0
+MAX_RETRY_AFTER_S = 60.0
+_FIRST_BACKOFF_S = 1.0
+#: Part of the vendor's own ``Retry-After`` that is added at most, lest all who were sent away come back at once.
+_JITTER = 0.1
+_GAVE_WAY = "The model failed before its calls were made, and another one was asked. Nothing was run."
+
+
+def ask(
+    context: BlockContext,
+    chain: Chain,
+    request_of: Callable[[ResolvedModel], spec.ModelRequest],
+    number: int,
+    retries: int,
+    limit_s: float,
+) -> TurnResult:
+    """Make model call ``number`` of the first model of ``chain`` that can answer it.
+
+    :param request_of: the request as one model gets it.
+    :param retries: how often each model is asked again while nothing was shown.
+    :param limit_s: see :func:`app.agents.turn.call`.
+    :raises TurnFailed: the last model failed for good.
+    """
+    lost: list[Spent] = []
+    used_ids: set[str] = set()
+    while True:
+        model = chain.current
+        request = request_of(model)
+        if used_ids:
+            request = replace(request, used_ids=request.used_ids | used_ids)
+        try:
+            result = _repeat(context, model, request, number, retries, limit_s, lost)
+        except turn.TurnFailed as failed:
+            following = chain.next()
+            if following is None:
+                raise
+            log.warning(
+                "model given up run=%s block=%s model=%s code=%s next=%s",
+                context.run_id,
+                context.block,
+                turn.model_id(model),
+                failed.error.code,
+                turn.model_id(following),
+            )
+            used_ids |= failed.heard.announced.keys()
+            _retract(context, number, failed.heard)
+            continue
+        return msgspec.structs.replace(result, spent=(*lost, *result.spent)) if lost else result
+
+
+def _repeat(
+    context: BlockContext,
+    model: ResolvedModel,
+    request: spec.ModelRequest,
+    number: int,
+    retries: int,
+    limit_s: float,
+    lost: list[Spent],
+) -> TurnResult:
+    """Call one model up to ``retries`` times more; what failed calls used is added to ``lost``."""
+    for attempt in range(1, retries + 2):
+        try:
+            return turn.call(context, model, request, number, limit_s)
+        except turn.TurnFailed as failed:
+            if failed.spent is not None:
+                lost.append(failed.spent)
+            wait = _wait(failed, attempt) if attempt <= retries else None
+            _log(context, model, failed.error, f"{attempt}/{retries + 1}", wait)
+            if wait is None:
+                raise
+            context.sleep(wait)
+    raise AssertionError("not reached")
+
+
+def _wait(failed: turn.TurnFailed, attempt: int) -> float | None:
+    """Seconds before the next attempt: what the vendor asked for, else full jitter under a doubling bound.
+
+    None: it is no use, or something was shown.
+    """
+    error = failed.error
+    if failed.heard.shown or error.code not in _RETRYABLE or isinstance(error, turn.CallTooLong):
+        return None
+    asked = error.retry_after
+    if asked is None:
+        return random.uniform(0, min(MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** (attempt - 1)))
+    return None if asked > MAX_RETRY_AFTER_S else asked + random.uniform(0, asked * _JITTER)
+
+
+def _log(
+    context: BlockContext, model: ResolvedModel, error: spec.ProviderError, attempt: str, wait: float | None
+) -> None:
+    log.warning(
+        "model call failed run=%s block=%s family=%s model=%s code=%s status=%s attempt=%s%s",
+        context.run_id,
+        context.block,
+        model.family.id,
+        model.model,
+        error.code,
+        error.status,
+        attempt,
+        "" if wait is None else f" retry_in={wait:.2f}s",
+    )
+
+
+def _retract(context: BlockContext, number: int, heard: turn.Heard) -> None:
+    """End what a model showed of a turn that the next one is asked for."""
+    if not heard.shown:
+        return
+    context.emit(ev.TurnEnded(context.block, number, "intermediate", "fallback"))
+    for event in _settled(context, number, heard):
+        context.emit(event)
+    context.flush()
+
+
+def _settled(context: BlockContext, number: int, heard: turn.Heard) -> Iterable[ev.ToolFinished]:
+    for call_id, (name, at) in heard.announced.items():
+        ready = heard.calls.get(call_id)
+        arguments: t.Any = None
+        if ready is not None:
+            arguments = ready.arguments if ready.arguments is not None else ready.raw
+        now = context.now_ms()
+        yield ev.ToolFinished(
+            context.block, number, call_id, name, "error", arguments, {"error": _GAVE_WAY}, now, at
+        )
