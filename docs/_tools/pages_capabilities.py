@@ -12,6 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from app.web import capability_words as words
 from docs._tools.markdown import table
 from docs._tools.pages_plugins import registry
+from plugins import capabilities as facts
+from plugins.claims import registry_source
+from plugins.connections import variable_prefix
+from plugins.spec import ConnectionSpec, Setting
 
 Row = Mapping[str, t.Any]
 
@@ -27,14 +31,10 @@ _ORIGINS = {
 
 
 def _rows(family: str | None = None) -> list[dict[str, t.Any]]:
-    from plugins import capabilities as facts
-
     return facts.rows(registry(), family, environ=None)
 
 
 def _families() -> list[dict[str, t.Any]]:
-    from plugins import capabilities as facts
-
     return sorted(facts.family_rows(registry()), key=lambda row: row["id"])
 
 
@@ -79,8 +79,6 @@ def _common(group: Sequence[Row], column: str) -> str:
 
 def page() -> str:
     """``docs/capabilities.md``."""
-    from plugins.claims import registry_source
-
     families = _families()
     count = sum(row["models"] for row in families)
     sections = [
@@ -237,38 +235,48 @@ def connections() -> str:
     for row in _families():
         family = made.families[row["id"]]
         spec = family.connection
+        prefix = variable_prefix(family.id)
         rows.append(
             (
-                f"`{row['id']}`",
-                row["title"],
-                _variables(spec.key_vars or ([f"{_prefix(row['id'])}_API_KEY"] if spec.key_required else [])),
-                _address(spec, row["id"]),
-                "; ".join(_setting(setting) for setting in spec.settings),
+                f"`{family.id}`",
+                family.title,
+                _keys(spec, prefix),
+                _address(spec, prefix),
+                "; ".join(_setting(setting, prefix) for setting in spec.settings),
                 ", ".join(f"`{name}`" for name in dict.fromkeys((*row["wires"], *family.other_wires))),
-                "its server" if family.list_models is not None else words.DASH,
+                "yes" if family.list_models is not None else words.DASH,
             )
         )
     head = ("Family", "Vendor", "Key", "Address", "Also", "Wires", "Asked for its models")
     return table(head, rows)
 
 
-def _prefix(family_id: str) -> str:
-    from plugins.connections import variable_prefix
-
-    return variable_prefix(family_id)
-
-
 def _variables(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or words.DASH
 
 
-def _address(spec: t.Any, family_id: str) -> str:
+def _keys(spec: ConnectionSpec, prefix: str) -> str:
     if spec.default_base == "":
         return words.DASH
-    names = spec.base_vars or (f"{_prefix(family_id)}_API_BASE",)
-    return _variables(names[:1]) + (f", default `{spec.default_base}`" if spec.default_base else "")
+    wish = "" if spec.key_required or spec.check is not None else ", if it wants one"
+    return _variables(spec.key_vars or (f"{prefix}_API_KEY",)) + wish
 
 
-def _setting(setting: t.Any) -> str:
+def _address(spec: ConnectionSpec, prefix: str) -> str:
+    if spec.default_base == "":
+        return words.DASH
+    default = spec.default_base
+    if callable(
+        default
+    ):  # made of the settings: shown with their defaults, else their names, in their places
+        default = default(
+            {setting.name: setting.default or f"{{{setting.name}}}" for setting in spec.settings}
+        )
+    named = _variables(spec.base_vars[:1] or (f"{prefix}_API_BASE",))
+    return named + (f", default `{default}`" if default else "")
+
+
+def _setting(setting: Setting, prefix: str) -> str:
+    names = setting.variables[:1] or (f"{prefix}_{setting.name.upper()}",)
     default = f", default `{setting.default}`" if setting.default else ""
-    return f"{_variables(setting.variables[:1])} ({setting.doc}{default}{'' if setting.required else ', if wanted'})"
+    return f"{_variables(names)} ({setting.doc}{default}{'' if setting.required else ', if wanted'})"
