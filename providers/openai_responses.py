@@ -7,7 +7,9 @@ summary of its reasoning. Then it is asked once more without, before anything wa
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from providers.http import HttpWire, stream_http
@@ -39,16 +41,15 @@ class ResponsesWire(HttpWire):
     def _asking(
         self, request: ModelRequest, connection: Connection, waits: Waits
     ) -> Iterator[list[ModelEvent]]:
-        shown = False
-        try:
-            for events in stream_http(self, request, connection, waits):
-                shown = True
-                yield events
-            return
-        except SummaryRefused:
-            if shown:
-                raise
-            self.refusals.add(connection, request.model)
+        with closing(t.cast(t.Any, stream_http(self, request, connection, waits))) as answer:
+            try:
+                first = next(answer)
+            except SummaryRefused:
+                self.refusals.add(connection, request.model)
+            else:
+                yield first
+                yield from answer
+                return
         yield from stream_http(self, _without_summary(request), connection, waits)
 
 

@@ -11,8 +11,13 @@ from dataclasses import dataclass, field
 from providers import spec
 from providers.anthropic_messages import WIRE as ANTHROPIC
 from providers.openai_chat import WIRE as OPENAI
+from providers.openai_responses import WIRE as RESPONSES
 
-WIRES: dict[str, t.Any] = {"openai-chat": OPENAI, "anthropic-messages": ANTHROPIC}
+WIRES: dict[str, t.Any] = {
+    "openai-chat": OPENAI,
+    "openai-responses": RESPONSES,
+    "anthropic-messages": ANTHROPIC,
+}
 
 
 def request(**changes: t.Any) -> spec.ModelRequest:

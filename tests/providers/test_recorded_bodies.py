@@ -1,4 +1,4 @@
-"""Every recorded body of the two wires gives what ``expect.py`` says, however it is cut."""
+"""Every recorded body of these wires gives what ``expect.py`` says, however it is cut."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ ERRORS = {
     "errors/mistral-key-401": "provider_auth",
     "groq/mid-stream-error-1": "provider_bad_request",
     "openrouter/stream-error": "context_length_exceeded",
+    "errors/openai-context-400": "context_length_exceeded",
+    "errors/xai-key-400": "provider_auth",
+    "openai-responses/error-quota": "provider_rate_limited",
 }
 #: How the recordings spell finishes, as the wire normalises them.
 REASONS = {
@@ -27,6 +30,7 @@ REASONS = {
     "end_turn": "stop",
     "length": "length",
     "max_tokens": "length",
+    "incomplete:max_output_tokens": "length",
     "tool_calls": "tool_calls",
     "tool_use": "tool_calls",
 }
@@ -102,6 +106,6 @@ def test_error_bodies(name: str) -> None:
     assert error.code == ERRORS[name]
     assert error.status == case["status"]
     words = case["expected"]["error"]
-    words = words.get("message") or words.get("detail")
+    words = words if isinstance(words, str) else words.get("message") or words.get("detail")
     assert words in error.detail
     assert words not in error.message
