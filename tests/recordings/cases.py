@@ -62,6 +62,12 @@ _FAMILIES: dict[tuple[str, str], tuple[str, bool, str]] = {
 }
 #: Cases that the folder's rule does not fit.
 _CASES: dict[str, Played] = {
+    # Models that plan before they call are older than those that think.
+    "cohere/plan-tool-1": Played("cohere/command-r-plus-08-2024"),
+    "cohere/plan-tool-2": Played("cohere/command-r-plus-08-2024"),
+    "cohere/plan-parallel": Played("cohere/command-r-plus-08-2024"),
+    # Two streams spliced into one; the model it names first does not think.
+    "anthropic/spliced-message-start": Played("anthropic/claude-sonnet-4-5"),
     "gemini/vertex-parallel-1": Played("vertex/gemini-2.5-pro"),
     "gemini/vertex-parallel-2": Played("vertex/gemini-2.5-pro"),
     "bedrock-converse/code-interpreter": Played("bedrock/us.amazon.nova-2-lite-v1:0"),
