@@ -70,6 +70,7 @@ class JsonArrayReader:
             return len(data)
         self._depth = 1
         self._held.append(b"{")
+        self._size = 1
         return start + 1
 
     def _object_end(self, data: bytes, at: int) -> int:
