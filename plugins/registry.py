@@ -38,7 +38,7 @@ from providers.spec import Wire
 
 _FAMILY_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 #: What a name may have behind it and mean the same model: a date, ``latest``.
-_DATED = re.compile(r"[-@:](?:\d{6,8}|latest)(?:-v\d.*)?$")
+_DATED = re.compile(r"[-@:](?:\d{6,8}|\d{4}-\d\d-\d\d|latest)(?:-v\d.*)?$")
 _CACHE_LIMIT = 1024
 #: Of claims more are kept: the capability table has one for every model that is known by name.
 _CLAIMS_LIMIT = 8192
