@@ -19,6 +19,7 @@ FAMILIES = (
     "alibaba",
     "anthropic",
     "azure",
+    "bedrock",
     "cerebras",
     "cloudflare",
     "cohere",
