@@ -50,6 +50,8 @@ class TokenCommand:
 
 
 def _token(output: bytes) -> Token:
+    if len(output) >= _MAX_OUTPUT:
+        raise _failed("printed no token")
     text = output.decode("utf-8", "replace").strip()
     lasts = UNSTATED_S
     if text.startswith("{"):
