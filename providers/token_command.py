@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from providers import errors
-from providers.command_output import command_output
+from providers.command_output import MAX_OUTPUT, command_output
 from providers.oauth import UNSTATED_S, Credentials, Token
 from providers.spec import ProviderError, Waits
 
@@ -50,7 +50,7 @@ class TokenCommand:
 
 
 def _token(output: bytes) -> Token:
-    if len(output) >= _MAX_OUTPUT:
+    if len(output) >= MAX_OUTPUT:
         raise _failed("printed no token")
     text = output.decode("utf-8", "replace").strip()
     lasts = UNSTATED_S
