@@ -105,7 +105,7 @@ def _setting(
 ) -> str:
     variable, value = first(names, environ)
     if value:
-        shown = "".join(value.splitlines()) if setting.multiline else value
+        shown = "".join(value.split()) if setting.multiline else value
         if not shown.isprintable() or (not setting.secret and not _OPTION.fullmatch(value)):
             raise NotConfigured(f"{variable} holds characters it cannot have; set it again", variable)
         return value
