@@ -20,9 +20,11 @@ from plugins.conformance.check import check
 from plugins.conformance.recordings import Recording, RecordingInvalid, load
 from plugins.conformance.report import render
 from plugins.conformance.verdict import Claim, Outcome, Verdict
+from plugins.conformance.waits import KitWaits
 
 __all__ = [
     "Claim",
+    "KitWaits",
     "Outcome",
     "Recording",
     "RecordingInvalid",

@@ -46,7 +46,7 @@ def check(
     if not found:
         cure = "give ProviderFamily(recordings=...) the folder of its recordings"
         return [Verdict(family.id, model or "?", _wire_name(family), problem=f"nothing is recorded; {cure}")]
-    models = [model] if model else list(dict.fromkeys(recording.model for recording in found))
+    models = [model] if model else sorted({recording.model for recording in found})
     return [
         _Trial(family, each, [r for r in found if model or r.model == each], ground).verdict()
         for each in models

@@ -58,10 +58,16 @@ class Exchange:
 
 
 class ByteServer:
-    """Answers each request with the planned answer. ``exchanges``: what was asked, in order."""
+    """Answers each request with the planned answer.
+
+    :ivar plan: the answer to every request until it is changed.
+    :ivar plan_next: gives the answer to each request, for a caller whose requests differ.
+    :ivar exchanges: what was asked, in order.
+    """
 
     def __init__(self, routes: Mapping[str, t.Any]) -> None:
         self.plan: Answer = Answer(500, "application/json", ())
+        self.plan_next: Callable[[], Answer] = lambda: self.plan
         self.exchanges: list[Exchange] = []
         self._routes = routes
         self._server = gevent.server.StreamServer(("127.0.0.1", 0), self._serve)
@@ -93,9 +99,10 @@ class ByteServer:
             _send(sock, Answer(200, "application/json", (json.dumps(route).encode(),)), exchange)
             return
         self.exchanges.append(exchange)
+        answer = self.plan_next()
         try:
-            _send(sock, self.plan, exchange)
-            if self.plan.ending == "silent":
+            _send(sock, answer, exchange)
+            if answer.ending == "silent":
                 while sock.recv(4096):
                     pass
         finally:

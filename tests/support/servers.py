@@ -81,11 +81,13 @@ class Studio:
 
     :ivar data: ``STUDIO_DATA_DIR``.
     :ivar environ: ``STUDIO_*`` and vendor variables on top of a bare environment.
+    :ivar python: the interpreter, and with it the installed packages, it runs on.
     """
 
     data: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    python: str = sys.executable
     process: subprocess.Popen[bytes] | None = None
     _key: str | None = None
 
@@ -115,7 +117,7 @@ class Studio:
     def run_cli(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run ``studio ARGS`` to its end."""
         return subprocess.run(
-            [sys.executable, "-c", _MAIN, *args],
+            [self.python, "-c", _MAIN, *args],
             cwd=ROOT,
             env=self.env(),
             input=stdin,
@@ -144,7 +146,7 @@ class Studio:
         """Start the server and return once it answers its health check."""
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _MAIN, "serve"],
+                [self.python, "-c", _MAIN, "serve"],
                 cwd=ROOT,
                 env=self.env(),
                 stdout=out,
@@ -196,10 +198,12 @@ NEGOTIATE = {"X-Studio-Stream-Protocol": "agent-events-v1"}
 
 
 @contextmanager
-def studio(data: Path, environ: Mapping[str, str] | None = None, *, start: bool = True) -> Iterator[Studio]:
+def studio(
+    data: Path, environ: Mapping[str, str] | None = None, *, start: bool = True, python: str = sys.executable
+) -> Iterator[Studio]:
     """A running Studio on a free port with its data under ``data``; ended afterwards."""
     data.mkdir(parents=True, exist_ok=True)
-    made = Studio(data, dict(environ or {}))
+    made = Studio(data, dict(environ or {}), python=python)
     try:
         yield made.start() if start else made
     finally:
