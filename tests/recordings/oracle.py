@@ -78,6 +78,7 @@ def _tail(messages: list[Json]) -> tuple[list[Json], list[str]]:
     return assistant["content"], [
         str((part.get("toolResult") or {}).get("toolUseId") or part.get("tool_use_id"))
         for part in results["content"]
+        if "cachePoint" not in part  # a mark, no answer
     ]
 
 
