@@ -165,6 +165,9 @@ class TestOpenAI:
         assert found.price is None
         assert "not in the registry" in found.sources["tools"]
         assert registry.check_model("openai/gpt-9-nova") is not None
+        nothing = registry.capabilities_of("openai/nova")
+        assert (nothing.thinking, nothing.thinking_control) == ("none", ())
+        assert nothing.notes.startswith("No name of OpenAI's")
         assert registry.check_model("openai/gpt-5-2025-08-07") is None
 
 

@@ -448,6 +448,25 @@ class TestFailures:
     def test_an_error_without_a_type(self) -> None:
         assert respond(text("x"), {"error": {"code": 429, "message": "slow"}}).code == "provider_rate_limited"
 
+    @pytest.mark.parametrize("junk", [None, 1, "x", [], [1], {"url": 3}])
+    def test_members_of_the_wrong_kind_are_passed_over(self, junk: t.Any) -> None:
+        events = [
+            event("created", response=junk),
+            event("output_item.added", junk, item=junk),
+            event("output_text.delta", 0, delta=junk if not isinstance(junk, str) else 1),
+            event("reasoning_text.delta", 0, delta=junk if not isinstance(junk, str) else 1),
+            event("output_text.annotation.added", 0, annotation=junk),
+            event("output_item.done", 0, item=junk),
+            event("output_item.done", 1, item=item("message", 1, content=junk)),
+            text("ok", 2),
+            done(message("ok", 2), 2),
+            ended(output=junk, usage=junk, model=junk, incomplete_details=None),
+        ]
+        assert (respond(*events).text, respond(*events).code) == ("ok", None)
+
+    def test_an_end_without_a_response(self) -> None:
+        assert respond(text("x"), event("completed", response=None)).reason == "stop"
+
     def test_waiting_is_no_progress(self) -> None:
         decoder = RESPONSES.decoder(request())
         decoder.feed(
