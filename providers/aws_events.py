@@ -19,7 +19,7 @@ import orjson
 
 from providers.errors import failure
 
-#: A name and a value's type take at least this: the three integers before the headers, the checksum at the end.
+#: Bytes before the headers, and of a frame without headers and payload.
 _PRELUDE, _LEAST = 12, 16
 MAX_HEADERS = 128 * 1024
 MAX_PAYLOAD = 24 * 1024 * 1024
@@ -50,22 +50,19 @@ class AwsEventReader:
         self._size = 0
         self._need = _PRELUDE
         self._begun = False
-        self._stray: bytearray | None = None
+        self._stray = b""
         self._known: dict[bytes, tuple[bytes, bool, str]] = {}
 
     @property
     def stray(self) -> bytes:
         """The beginning of a body that does not start with a frame: an error report, most often."""
-        return bytes(self._stray or b"")
+        return self._stray
 
     def feed(self, data: bytes) -> Iterator[Payload]:
         """The events that ``data`` completes, one by one, so that those before a damaged frame are not lost.
 
         :raises ProviderError: ``provider_bad_stream`` for a frame that is damaged, malformed or too large.
         """
-        if self._stray is not None:
-            self._keep_stray(data)
-            return
         if self._held:
             self._held.append(data)
             self._size += len(data)
@@ -73,31 +70,17 @@ class AwsEventReader:
                 return
             data = b"".join(self._held)
             self._held = []
-        yield from self._cut(data)
-
-    def end(self) -> list[Payload]:
-        """Nothing: a frame says its own length.
-
-        :raises ProviderError: ``provider_bad_stream`` when the body ended inside one.
-        """
-        if not self._held:
-            return []
-        if not self._begun:  # too short to be told from text
-            self._keep_stray(b"".join(self._held))
-            return []
-        raise failure("provider_bad_stream", detail="the body ended inside a frame")
-
-    def _cut(self, data: bytes) -> Iterator[Payload]:
         at, size = 0, len(data)
         self._need = _PRELUDE
         while size - at >= _PRELUDE:
             total, headers, checksum = _three(data, at)
             if crc32(data[at : at + 8]) != checksum:
-                if not self._begun:
-                    self._keep_stray(data)
-                    return
-                raise failure("provider_bad_stream", detail="a frame whose prelude is damaged")
-            _check_lengths(total, headers)
+                self._no_prelude(data)
+                return
+            if headers > MAX_HEADERS or total > _MAX_FRAME or total < headers + _LEAST:
+                raise failure(
+                    "provider_bad_stream", detail=f"a frame of {total} bytes, {headers} of them headers"
+                )
             self._begun = True
             if size - at < total:
                 self._need = total
@@ -107,6 +90,24 @@ class AwsEventReader:
         if at < size:
             self._held = [data[at:]]
             self._size = size - at
+
+    def end(self) -> list[Payload]:
+        """Nothing: a frame says its own length.
+
+        :raises ProviderError: ``provider_bad_stream`` when the body ended inside one.
+        """
+        if not self._held:
+            return []
+        if not self._begun:  # too short to be told from text
+            self._no_prelude(b"".join(self._held))
+            return []
+        raise failure("provider_bad_stream", detail="the body ended inside a frame")
+
+    def _no_prelude(self, data: bytes) -> None:
+        """Damage, or a body that was no event stream from its first byte on; the rest of that is kept, too."""
+        if self._begun:
+            raise failure("provider_bad_stream", detail="a frame whose prelude is damaged")
+        self._stray += data[: MAX_STRAY - len(self._stray)]
 
     def _frame(self, data: bytes, at: int, total: int, headers: int) -> Payload:
         end = at + total - 4
@@ -122,18 +123,6 @@ class AwsEventReader:
         name, fails, message = known
         payload = data[start + headers : end]
         return (b"error", _report(name, message, payload)) if fails else (name, payload)
-
-    def _keep_stray(self, data: bytes) -> None:
-        if self._stray is None:
-            self._stray = bytearray()
-        self._stray += data[: MAX_STRAY - len(self._stray)]
-
-
-def _check_lengths(total: int, headers: int) -> None:
-    if headers > MAX_HEADERS or total > _MAX_FRAME or total - headers - _LEAST > MAX_PAYLOAD:
-        raise failure("provider_bad_stream", detail=f"a frame of {total} bytes is too large")
-    if headers > total - _LEAST:
-        raise failure("provider_bad_stream", detail="a frame whose lengths contradict each other")
 
 
 def _meaning(block: bytes) -> tuple[bytes, bool, str]:

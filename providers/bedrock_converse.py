@@ -13,12 +13,14 @@ import base64
 import binascii
 import typing as t
 
+import orjson
+
 from providers import http
 from providers.aws_events import AwsEventReader
 from providers.aws_failures import aws_error
 from providers.bedrock_request import WIRE_NAME, build_request
 from providers.decoding import EventStreamDecoder, count
-from providers.errors import failure
+from providers.errors import failure, in_band_error
 from providers.spec import (
     FinishReason,
     ModelEvent,
@@ -48,6 +50,8 @@ _SERVER_TOOL = "server_tool_use"
 
 Json = dict[str, t.Any]
 
+_loads = orjson.loads
+
 
 class _Block:
     """One content block under assembly. ``text`` is its text or thinking, ``parts`` a tool result or redacted bytes."""
@@ -75,10 +79,20 @@ class ConverseDecoder(EventStreamDecoder):
         self._reasoning: int | None = None
 
     def _take(self, payloads: t.Iterable[tuple[bytes, bytes]], out: list[ModelEvent]) -> None:
-        """The frame says what a payload is; the payload itself does not."""
+        """As the base does, but the frame says what a payload is; the payload itself does not."""
         for name, payload in payloads:
+            if self.done:
+                return
+            try:
+                value = _loads(payload)
+            except ValueError:
+                value = self._unusual(payload, out)
+            if type(value) is not dict:
+                continue
+            if name == b"error":
+                raise in_band_error(value)
             self._event = name
-            super()._take(((name, payload),), out)
+            self._value(value, out)
 
     def _value(self, value: Json, out: list[ModelEvent]) -> None:
         # The common event first: a piece of text in a block that is open.
