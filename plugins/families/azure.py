@@ -110,7 +110,11 @@ def dialect(model: str) -> Mapping[str, t.Any]:
     """The wires' switches for ``model``."""
     if _is_claude(model):
         return claude_dialect(model)
-    return {**openai_models.dialect_of(_reasoning(model)), "query": _VERSION}
+    reasoning = _reasoning(model)
+    switches = {**openai_models.dialect_of(reasoning), "query": _VERSION}
+    if reasoning is None:  # maybe another vendor's model, which knows no cache key
+        del switches["conversation_field"]
+    return switches
 
 
 def wire(model: str) -> str | Wire | None:

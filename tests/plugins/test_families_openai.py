@@ -243,6 +243,11 @@ class TestAzure:
         assert (claude.thinking, claude.context_window) == ("summary", 1_000_000)
         assert registry.capabilities_of("azure/gpt-5-mini").price == (0.25, 2.0)
 
+    def test_cache_keys_only_where_the_model_is_known_to_take_one(self, registry: Registry) -> None:
+        known = body(registry, "azure/gpt-5-mini", {**KEYS, **CHAT}, conversation="c")
+        assert known["prompt_cache_key"] == "c"
+        assert "prompt_cache_key" not in body(registry, "azure/prod", conversation="c")
+
     def test_levels_that_azure_lacks_are_not_sent_either(self) -> None:
         assert "max" not in azure.dialect("gpt-6-astra")["levels"]
 
