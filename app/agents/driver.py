@@ -122,7 +122,7 @@ class _Driver:
             system=system,
             tools=self.tools.specs,
             tool_choice=self._tool_choice(rows, action),
-            thinking=config.thinking,
+            thinking=self._thinking(model),
             show_thinking=context.show_thinking,
             temperature=config.temperature,
             top_p=config.top_p,
@@ -137,6 +137,17 @@ class _Driver:
             conversation=context.conversation,
             dialect=model.dialect,
         )
+
+    def _thinking(self, model: ResolvedModel) -> str | int | None:
+        """The agent's level; without one, ``none`` where a forced tool and thinking exclude each other.
+
+        For all of the run: vendors refuse thinking that begins after the first call of a turn.
+        """
+        config, can = self.config, model.capabilities
+        forced = bool(config.tools) and config.tool_choice not in ("auto", "none")
+        if config.thinking is None and forced and not can.forced_tool_with_thinking:
+            return "none" if "none" in can.thinking_control else None
+        return config.thinking
 
     def _tool_choice(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> str:
         """``none`` for the synthesis turn; a forced choice goes back to ``auto`` once a tool ran."""
