@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from jsonschema import Draft202012Validator
 
 import app
 from app.streams.schemas import SURFACES
+from app.web.catalog import compiled
+from tests.support.servers import wait_until
 from tests.support.shared import ROOT
 from tests.web.conftest import TOOL, Studio, assert_error, document
 
@@ -41,6 +45,44 @@ def test_capabilities_can_be_narrowed(studio: Studio) -> None:
         get("/api/capabilities?family=nonesuch"), 400, "validation_failed", path="family", says="scripted"
     )
     assert_error(get("/api/capabilities?fam=x"), 400, "validation_failed", path="fam")
+
+
+class _Models(BaseHTTPRequestHandler):
+    """A server of models with two of them."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"data": [{"id": "qwen3"}, {"id": "tuned"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Nobody reads it."""
+
+
+def test_a_servers_own_models_show_up_once_it_has_answered(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Models) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        monkeypatch.setenv("STUDIO_VLLM_API_BASE", f"http://127.0.0.1:{server.server_port}")
+
+        def listed() -> list[str]:
+            rows = studio.client.get("/api/capabilities?family=vllm").get_json()["items"]
+            return [row["model"] for row in rows]
+
+        assert listed() == ["*"], "the first caller does not wait for the server"
+        wait_until(lambda: listed() == ["qwen3", "tuned"], "the list is there")
+        whole = studio.client.get("/api/capabilities").get_json()
+        assert "vllm/tuned" in [row["id"] for row in whole["items"]]
+        assert "vllm/tuned" in studio.client.get("/capabilities?family=vllm").get_data(as_text=True)
+        warnings = compiled(document("vllm/qwen4"), studio.app.extensions["studio"].plugins).warnings
+        assert [warning.path for warning in warnings] == ["blocks[1].config.model"]
+        server.shutdown()
+        thread.join(5)
 
 
 def test_plugins_are_listed_with_what_they_contribute(studio: Studio) -> None:
