@@ -25,9 +25,10 @@ _T = t.TypeVar("_T")
 
 log = logging.getLogger("studio.plugins")
 
-#: Seconds that the import and the hooks of one plugin may take together; all of them at most thrice as long.
+#: Seconds that the import and the hooks of one plugin may take together.
 LOAD_S = 10.0
-_ALL = 3
+#: Slow plugins together have this many times as much; when it is used up, each further one still has a second.
+_ALL, _LEAST_S = 3, 1.0
 
 #: Entry-point group third parties announce their plugin under.
 ENTRY_POINT_GROUP = hookspecs.PROJECT
@@ -128,12 +129,13 @@ class PluginManager:
             return work()
         started = time.perf_counter()
         try:
-            return time_limit.run(max(0.0, min(self._load_s - row.seconds, self._left)), work)
+            left = max(self._left, _LEAST_S)
+            return time_limit.run(max(0.0, min(self._load_s - row.seconds, left)), work)
         except time_limit.TooSlow:
             row.too_slow = True
             raise time_limit.TooSlow(
-                f"it did not load within {self._load_s:g} s (STUDIO_PLUGIN_LOAD_S; all plugins together "
-                f"{self._load_s * _ALL:g} s) and was left out"
+                f"it did not load within {self._load_s:g} s and was left out (STUDIO_PLUGIN_LOAD_S; "
+                f"when several are slow, {self._load_s * _ALL:g} s for all)"
             ) from None
         finally:
             self._left -= time.perf_counter() - started

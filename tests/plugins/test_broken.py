@@ -1,0 +1,175 @@
+"""Whatever a plugin does, the server starts, other plugins work, other streams go on, and its report says why."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import config
+from app import events as ev
+from app.builtins import Builtins
+from app.engine.services import Services
+from app.store import Store
+from plugins.manager import create_manager
+from plugins.registry import Registry
+from tests.plugins import broken_site
+from tests.plugins.wild import Wild
+from tests.support import sse
+from tests.support.engine import agent, start
+from tests.support.servers import studio, wait_until
+
+LOAD_S = "1"
+
+
+# -- loading, over a real server ---------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_server_full_of_broken_plugins_starts_and_says_why(tmp_path: Path) -> None:
+    site = broken_site.write(tmp_path / "site")
+    environ = {"PYTHONPATH": str(site), "STUDIO_PLUGIN_LOAD_S": LOAD_S}
+    with studio(tmp_path / "data", environ) as server:
+        _, _, body = sse.request(server.port, "GET", "/api/plugins", headers={"X-API-Key": server.key})
+        rows = {row["name"]: row for row in json.loads(body)["items"]}
+        listed = {row["name"]: row for row in json.loads(server.cli("plugins", "--json"))}
+        for name, words in broken_site.REASONS.items():
+            assert rows[name]["version"] == listed[name]["version"] == "1.2.3"
+            for row in (rows[name], listed[name]):
+                assert words is None or words in row["error"], row
+            if words is None:
+                assert "error" not in rows[name]
+                assert listed[name]["error"] is None
+        assert rows["g-half"]["contributes"] == {"tools": ["half"]}
+        assert rows["z-good"]["contributes"] == {"tools": ["greet"]}
+        assert "Tool objects" in rows["i-duplicate"]["error"]
+        with server.execute("tour", {"stream": True, "input": "still here"}) as stream:
+            assert any(sse.standing(stream).values())
+        server.environ = {**environ, "STUDIO_PLUGIN_LOAD_S": "0.5"}  # only the reasons are of interest here
+        assert "a-import\t1.2.3\t\timport of sp_a_import failed: ModuleNotFoundError" in server.cli("plugins")
+
+
+# -- running -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wild(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Services with the wild plugin as an installed one, not one of ours."""
+    settings = config.load(
+        {
+            "STUDIO_DATA_DIR": str(tmp_path_factory.mktemp("wild")),
+            "STUDIO_IDLE_S": "0.5",
+            "STUDIO_TOOL_TIMEOUT_S": "0.5",
+        }
+    )
+    store = Store(settings)
+    store.migrate()
+    store.open()
+    manager = create_manager(False, (Builtins(settings),))
+    assert manager.register(Wild())
+    made = Services(settings, store, Registry(manager))
+    try:
+        yield made
+    finally:
+        made.runs.close()
+        made.threads.close()
+        store.close()
+
+
+def ended(services: Services, model: str, **settings: t.Any) -> tuple[t.Any, t.Any]:
+    """Run one agent on ``wild/<model>`` to its end."""
+    run, recorder = start(services, agent(f"wild/{model}", retries=0, **settings))
+    assert run.done.wait(30)
+    return run, recorder
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        ("raises", "provider_bad_stream"),
+        ("raises-later", "provider_bad_stream"),
+        ("exits", "provider_bad_stream"),
+        ("kills", "provider_bad_stream"),
+        ("hangs", "provider_idle"),
+        ("rubbish", "provider_bad_stream"),
+        ("no-list", "provider_bad_stream"),
+        ("number", "provider_bad_stream"),
+        ("bad-reason", "provider_bad_stream"),
+        ("bad-usage", "provider_bad_stream"),
+        ("unfinished", "provider_bad_stream"),
+    ],
+)
+@pytest.mark.leak_check
+def test_a_wire_that_breaks_fails_its_own_run(wild: Services, model: str, code: str) -> None:
+    run, _ = ended(wild, model)
+    assert isinstance(run.state.terminal, ev.RunFailed)
+    assert run.state.terminal.code == code
+    assert wild.runs.live() == []
+
+
+@pytest.mark.parametrize("model", ["good", "goes-on", "empty"])
+def test_a_wire_that_says_too_much_or_nothing_at_times_is_read(wild: Services, model: str) -> None:
+    run, recorder = ended(wild, model)
+    assert isinstance(run.state.terminal, ev.RunCompleted)
+    assert [event.text for event in recorder.of(ev.TextDelta)] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("exits", "failed"),
+        ("exits_thread", "failed"),
+        ("raises", "failed"),
+        ("hangs", "did not answer within"),
+        ("odd", ""),
+    ],
+)
+def test_a_tool_that_breaks_is_answered_and_the_run_goes_on(wild: Services, tool: str, words: str) -> None:
+    run, recorder = ended(wild, f"calls-{tool}", tools=[tool])
+    assert isinstance(run.state.terminal, ev.RunCompleted)
+    (finished,) = recorder.of(ev.ToolFinished)
+    assert words in str(finished.result)
+    assert (finished.status == "error") == (tool != "odd")
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("raises-rule", "ZeroDivisionError"),
+        ("exits-rule", "SystemExit: 4"),
+        ("lies-rule", "which cannot be used"),
+        ("odd-rule", "which cannot be used"),
+    ],
+)
+def test_a_rule_that_breaks_claims_nothing(wild: Services, model: str, words: str) -> None:
+    claims = wild.plugins.capabilities_of(f"wild/{model}")
+    assert (claims.thinking, claims.tools) == ("none", "none")
+    assert wild.plugins.capabilities_of("wild/good").tools == "parallel"
+    row = next(row for row in wild.plugins.manager.report() if row.name == "wild")
+    assert row.version == "6.6.6"
+    assert row.error is not None
+    assert words in row.error
+
+
+def test_a_slow_rule_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plugins.guard.RULE_S", 0.2)
+    manager = create_manager(False)
+    manager.register(Wild())
+    registry = Registry(manager)
+    assert registry.capabilities_of("wild/slow-rule").tools == "none"
+    assert registry.capabilities_of("wild/another").tools == "none"  # not asked again
+    assert "not done within 0.2 s; it is not asked again" in str(manager.report()[0].error)
+
+
+def test_streams_go_on_beside_wires_that_break(wild: Services) -> None:
+    steady, recorder = start(wild, agent("scripted/slow"))
+    for model in ("exits", "kills", "number", "hangs"):
+        ended(wild, model)
+    assert steady.state.terminal is None
+    said = len(recorder.of(ev.TextDelta))
+    wait_until(lambda: len(recorder.of(ev.TextDelta)) > said, "the other stream goes on")
+    steady.cancel("user")
+    assert steady.done.wait(30)

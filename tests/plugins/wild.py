@@ -1,0 +1,132 @@
+"""A plugin whose family, wire and tools do everything a plugin must not, by the name of the model or tool."""
+
+from __future__ import annotations
+
+import sys
+import typing as t
+from collections.abc import Callable, Iterator
+
+import gevent
+
+from plugins.hookspecs import hookimpl
+from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Tool, ToolContext
+from providers import spec
+from providers.auth import NoAuth
+
+FINISHED = spec.ModelFinished("stop", None, None)
+
+
+def hang(waits: spec.Waits) -> None:
+    """Wait for ever as a well-behaved wire would, but for the idle limit it forgot."""
+    with waits.wait():
+        gevent.sleep(3600)
+
+
+def _exit() -> t.NoReturn:
+    sys.exit(4)
+
+
+def _raise(error: BaseException) -> t.NoReturn:
+    raise error
+
+
+def _say(*batches: t.Any) -> Callable[[spec.Waits], Iterator[t.Any]]:
+    return lambda waits: iter(batches)
+
+
+def _then(before: t.Any, act: Callable[[spec.Waits], t.Any]) -> Callable[[spec.Waits], Iterator[t.Any]]:
+    def stream(waits: spec.Waits) -> Iterator[t.Any]:
+        if before is not None:
+            yield before
+        act(waits)
+
+    return stream
+
+
+TEXT = [spec.TextDelta("hello")]
+CALL = spec.ToolCallStarted("c1", "exits"), spec.ToolCallReady("c1", "exits", {}, "{}")
+
+#: Model to what its stream does.
+MODELS: dict[str, Callable[[spec.Waits], Iterator[t.Any]]] = {
+    "good": _say(TEXT, [FINISHED]),
+    "raises": _then(None, lambda waits: _raise(KeyError("choices"))),
+    "raises-later": _then(TEXT, lambda waits: _raise(ValueError("half way"))),
+    "exits": _then(None, lambda waits: _exit()),
+    "kills": _then(TEXT, lambda waits: _raise(gevent.GreenletExit())),
+    "hangs": _then(TEXT, hang),
+    "rubbish": _say(["text"]),
+    "no-list": _say(7),
+    "number": _say([spec.TextDelta(t.cast(str, 5))]),
+    "bad-reason": _say(TEXT, [spec.ModelFinished(t.cast(t.Any, "done"), None, None)]),
+    "bad-usage": _say(TEXT, [spec.ModelFinished("stop", t.cast(t.Any, {"input": 1}), None)]),
+    "unfinished": _say(TEXT),
+    "goes-on": _say(TEXT, [FINISHED], [spec.TextDelta("more")], [FINISHED]),
+    "empty": _say([], TEXT, [], [FINISHED]),
+}
+
+
+class WildWire:
+    """Does what the model's name says."""
+
+    name = "wild"
+
+    def stream(self, request: spec.ModelRequest, connection: spec.Connection, waits: spec.Waits) -> t.Any:
+        if request.model.startswith("calls-"):
+            if any(isinstance(message, spec.ToolResult) for message in request.messages):
+                return _say(TEXT, [FINISHED])(waits)
+            name = request.model.removeprefix("calls-")
+            called = [spec.ToolCallStarted("c1", name), spec.ToolCallReady("c1", name, {}, "{}")]
+            return _say(called, [spec.ModelFinished("tool_calls", None, None)])(waits)
+        return MODELS[request.model](waits)
+
+
+def _rule(model: str, row: object) -> Capabilities:
+    if model == "raises-rule":
+        raise ZeroDivisionError
+    if model == "exits-rule":
+        _exit()
+    if model == "lies-rule":
+        return t.cast(Capabilities, {"thinking": "full"})
+    if model == "odd-rule":
+        return Capabilities(thinking=t.cast(t.Any, "loud"))
+    if model == "slow-rule":
+        gevent.sleep(3600)
+    return Capabilities(tools="parallel")
+
+
+def _tool(name: str, run: Callable[[dict[str, t.Any], ToolContext], t.Any], **more: t.Any) -> Tool:
+    return Tool(name, f"It {name}.", {"type": "object"}, run, **more)
+
+
+def _hanging_tool(arguments: dict[str, t.Any], context: ToolContext) -> None:
+    hang(context.waits)
+
+
+class Wild:
+    """The plugin."""
+
+    plugin_name = "wild"
+    plugin_version = "6.6.6"
+
+    @hookimpl
+    def provider_families(self) -> list[ProviderFamily]:
+        return [
+            ProviderFamily(
+                "wild",
+                "Wild",
+                WildWire(),
+                NoAuth(),
+                ConnectionSpec(default_base="", key_required=False),
+                _rule,
+            )
+        ]
+
+    @hookimpl
+    def tools(self) -> list[Tool]:
+        return [
+            _tool("exits", lambda arguments, context: _exit()),
+            _tool("exits_thread", lambda arguments, context: _exit(), runs="thread"),
+            _tool("raises", lambda arguments, context: _raise(OSError("no"))),
+            _tool("hangs", _hanging_tool),
+            _tool("odd", lambda arguments, context: object()),
+        ]
