@@ -196,10 +196,8 @@ class Registry:
         known = (*self.models(family)[0], *self.listings.names(family.id))
         if not known or _is_known(model, known):
             return None
-        near = _near(model, known)
-        return (
-            f'{family.title} may not have a model "{model}"{_did_you_mean(near)}; it is asked for as written'
-        )
+        near = _did_you_mean(_near(model, known))
+        return f'{family.title} may not have a model "{model}"{near}; it is asked for as written'
 
     def capabilities_of(self, model_id: str) -> Capabilities:
         """What the model behind ``<family>/<model>`` can do.
@@ -232,7 +230,9 @@ class Registry:
     def models(self, family: ProviderFamily) -> tuple[Sequence[str], Origin]:
         """The models ``family`` is shown with, and who named them; none when nobody can.
 
-        A closed family's own list, else those it has heard of, else the model registry's, else its server's.
+        A closed family's own list, else what its server says that needs no key (it is the reader's own), else those
+        it has heard of, else the model registry's, else its server's. A vendor's list stands last, since it may name
+        what only the holder of the key should know, and the table is open.
         """
         if family.models is not None:
             try:
@@ -240,12 +240,20 @@ class Registry:
             except Exception as error:
                 self._failed(family, "models", error)
                 return (), "closed"
+        listed = self.listings.names(family.id)
+        if listed and not family.connection.key_required:
+            return listed, "server"
         if family.known:
             return tuple(family.known), "known"
         if names := model_map.names(family.registry_prefix, family.registry_providers):
             return names, "registry"
-        listed = self.listings.names(family.id)
         return listed, "server" if listed else "any"
+
+    def shows_its_list(self, family: ProviderFamily) -> bool:
+        """Whether the rows of ``family`` are those that its server names, once it has named some."""
+        if family.list_models is None or family.models is not None:
+            return False
+        return not family.connection.key_required or self.models(family)[1] in ("server", "any")
 
     def wire_names(self, family: ProviderFamily, models: Iterable[str]) -> tuple[str, ...]:
         """The wires by which ``models`` are called when no variable says otherwise, the family's own first."""

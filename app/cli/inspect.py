@@ -89,7 +89,7 @@ def _ask_servers(registry: Registry, family: str | None) -> None:
     asked = [
         each.id
         for each in registry.families.values()
-        if family in (None, each.id) and registry.models(each)[1] in ("server", "any")
+        if family in (None, each.id) and registry.shows_its_list(each)
     ]
     model_lists.refresh_now(registry, asked)
     for name in asked:

@@ -19,6 +19,8 @@ from providers.spec import Connection, ProviderError, Waits
 
 Ask = Callable[[Connection, Waits], Sequence[str]]
 WAITS = t.cast(Waits, None)
+#: The families of these tests; the built-in ones would ask whoever is there.
+OURS = ("served", "own", "known", "mapped", "bare")
 
 
 class Clock:
@@ -37,7 +39,8 @@ def family(ask: Ask | None, name: str = "served", **more: t.Any) -> ProviderFami
         title="A server",
         wire="openai_chat",
         auth=NoAuth(),
-        connection=ConnectionSpec(default_base="http://127.0.0.1:9", key_required=False),
+        connection=more.pop("connection", None)
+        or ConnectionSpec(default_base="http://127.0.0.1:9", key_required=False),
         capabilities=lambda model, row: Capabilities(thinking="as_sent", tools="parallel"),
         list_models=ask,
         **more,
@@ -177,7 +180,7 @@ def test_a_servers_models_become_rows_and_warnings_never_refusals() -> None:
     made = registry(family(says(["qwen3:latest", "llama3"])))
     assert [row["id"] for row in rows(made, "served", environ=None)] == ["served/*"]
     assert made.check_model("served/nonesuch") is None, "nothing is known yet, so there is no opinion"
-    for job in made.lists_due({}):
+    for job in made.lists_due({}, OURS):
         job(WAITS)
     assert [row["id"] for row in rows(made, "served", environ=None)] == [
         "served/llama3",
@@ -194,28 +197,45 @@ def test_a_servers_models_become_rows_and_warnings_never_refusals() -> None:
 
 
 def test_only_configured_families_are_asked() -> None:
-    keyed = family(says(["a"]), "keyed")
-    keyed = ProviderFamily(
-        **{
-            **{name: getattr(keyed, name) for name in keyed.__slots__},
-            "connection": ConnectionSpec("http://x"),
-        }
-    )
-    made = registry(keyed, family(None, "silent"))
-    assert made.lists_due({"STUDIO_OPENAI_COMPATIBLE_API_BASE": ""}) == []
-    assert len(made.lists_due({"STUDIO_KEYED_API_KEY": "k"})) == 1
+    made = registry(family(says(["a"]), "keyed", connection=KEYED), family(None, "silent"))
+    of_ours = ("keyed", "silent")
+    assert made.lists_due({}, of_ours) == []
+    assert len(made.lists_due({"TEST_KEY": "k"}, of_ours)) == 1
 
 
-def test_the_registrys_names_come_before_the_servers() -> None:
-    ask = says(["ft:gpt-4o:acme"])
-    made = registry(family(ask, "known", known=("k",)), family(ask, "mapped", registry_prefix="groq"))
-    for job in made.lists_due({}):
+KEYED = ConnectionSpec(default_base="http://127.0.0.1:9", key_vars=("TEST_KEY",))
+
+
+def test_a_server_of_ones_own_names_its_models_better_than_the_registry() -> None:
+    made = registry(family(says(["mine"]), "own", registry_prefix="groq", known=("k",)))
+    assert [row["model"] for row in rows(made, "own", environ=None)] == ["k"]
+    assert made.shows_its_list(made.families["own"])
+    for job in made.lists_due({}, OURS):
         job(WAITS)
+    assert [row["model"] for row in rows(made, "own", environ=None)] == ["mine"]
+    assert made.check_model("own/k") is not None, "that server does not have it"
+
+
+def test_a_vendors_list_comes_last_for_the_table_is_open() -> None:
+    ask = says(["ft:gpt-4o:acme"])
+    made = registry(
+        family(ask, "known", known=("k",), connection=KEYED),
+        family(ask, "mapped", registry_prefix="groq", connection=KEYED),
+        family(ask, "bare", connection=KEYED),
+    )
+    assert [made.shows_its_list(made.families[name]) for name in ("known", "mapped", "bare")] == [
+        False,
+        False,
+        True,
+    ]
+    for job in made.lists_due({"TEST_KEY": "k"}, OURS):
+        job(WAITS)
+    assert [row["model"] for row in rows(made, "bare", environ=None)] == ["ft:gpt-4o:acme"]
     assert [row["model"] for row in rows(made, "known", environ=None)] == ["k"]
     assert "ft:gpt-4o:acme" not in [row["model"] for row in rows(made, "mapped", environ=None)]
     origins = {row["id"]: row["origin"] for row in family_rows(made)}
     assert (origins["known"], origins["mapped"], origins["scripted"]) == ("known", "registry", "closed")
-    assert made.check_model("known/ft:gpt-4o:acme") is None
+    assert made.check_model("known/ft:gpt-4o:acme") is None, "the holder of the key may well name it"
     assert made.check_model("known/other") is not None
 
 
