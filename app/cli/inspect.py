@@ -58,8 +58,8 @@ def capabilities(
 ) -> None:
     """Say what each model can do and what of its thinking and tools is shown live.
 
-    Servers whose models nobody else can name (Ollama, vLLM and the like) are asked what they have, if they
-    are configured.
+    Servers that need no key (Ollama, vLLM and the like) are asked what they have, and so are configured vendors
+    whose models nobody else can name.
     """
     from plugins import capabilities as facts
 
