@@ -13,7 +13,7 @@ import typing as t
 import click
 
 from app import __version__
-from app.cli import conformance, inspect, keys, run, serve, workflows
+from app.cli import conformance, inspect, keys, new_plugin, run, serve, workflows
 from app.config import ConfigError
 from app.errors import ApiError, StudioError
 
@@ -38,6 +38,7 @@ for command in (
     inspect.plugins,
     inspect.capabilities,
     conformance.conformance,
+    new_plugin.new_plugin,
 ):
     cli.add_command(command)
 
