@@ -95,7 +95,7 @@ class ToolCalls(Frame):
 
 
 class Tokens(Frame):
-    """Token counts; what the vendor did not state is absent."""
+    """Token counts: the vendor's, or counted by us where it states none. What neither knows is absent."""
 
     input: Count | UnsetType = UNSET
     output: Count | UnsetType = UNSET
