@@ -29,7 +29,7 @@ from providers.spec import (
     Usage,
     UsageStated,
 )
-from providers.surrogates import whole_text
+from providers.surrogates import whole_text, whole_value
 from providers.tool_calls import OpenCall
 
 #: ``FinishReason`` and ``BlockReason`` of ai.google.dev/api/generate-content; any other is ``other``.
@@ -233,6 +233,9 @@ class GeminiDecoder(EventStreamDecoder):
                 self._open.fragments = [orjson.dumps(self._open.value, default=str).decode()[:-1]]
         if self._label == "other" and not self._answered and not self._calls.calls:
             raise errors.failure("provider_bad_stream", detail=f"the model ended with {self._ended_by}")
+        if self._text_halves is not None:  # half a character was somewhere, perhaps inside an argument
+            for call in self._calls.calls:
+                call.value = whole_value(call.value)
         super()._finish(out, sentinel=sentinel)
 
     def _note_usage(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
@@ -260,7 +263,8 @@ class GeminiDecoder(EventStreamDecoder):
 
     def _replay(self) -> t.Any:
         """The turn's parts, as the next request must carry them; None when it had none."""
-        return [_rebuilt(part) for part in self._parts] or None
+        parts = [_rebuilt(part) for part in self._parts] or None
+        return parts if self._text_halves is None else whole_value(parts)
 
 
 def gemini_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:

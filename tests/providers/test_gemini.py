@@ -187,6 +187,19 @@ class TestParts:
         assert seen.text == "a😀b"
         assert replay(seen) == [{"text": "a😀b"}]
 
+    def test_halves_of_a_character_in_arguments(self) -> None:
+        begin = '{"candidates":[{"content":{"parts":[{"functionCall":%s}]}}]}'
+        seen = said(
+            begin % '{"name":"f","args":{"t":"\\ud83d"}}',
+            begin % '{"name":"g","willContinue":true}',
+            begin
+            % '{"partialArgs":[{"jsonPath":"$.t","stringValue":"\\ud83d","willContinue":true}],"willContinue":true}',
+            begin % '{"partialArgs":[{"jsonPath":"$.t","stringValue":"\\ude00"}]}',
+            chunk(finish="STOP"),
+        )
+        assert seen.calls == [("f", {"t": "\ufffd"}), ("g", {"t": "😀"})]
+        json.dumps(replay(seen), ensure_ascii=False).encode()
+
     def test_sources_once_each(self) -> None:
         web = {"web": {"uri": "https://a", "title": "A"}}
         first, second = chunk({"text": "x"}), chunk({"text": "y"}, finish="STOP")
