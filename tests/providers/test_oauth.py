@@ -3,76 +3,20 @@
 from __future__ import annotations
 
 import base64
-import json
-import os
-import sys
-import time
 import typing as t
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from urllib.parse import parse_qs
 
 import gevent
 import gevent.event
 import pytest
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from app.engine.scope import Cancelled, RunScope
-from providers import google_auth, http_fetch, oauth, token_command
+from providers import http_fetch
 from providers.auth import HeaderAuth
-from providers.google_auth import GoogleCredentials
 from providers.http_fetch import fetch_json
 from providers.oauth import ChosenAuth, ClientCredentials, GivenToken, IbmIamAuth, Token, TokenAuth
-from providers.spec import FetchingAuth, HttpRequest, ProviderError
-from providers.token_command import TokenCommand
+from providers.spec import HttpRequest, ProviderError
 from tests.providers.raw_server import Peer, raw_server
-
-
-class Endpoint:
-    """A token endpoint. ``forms`` and ``heads`` are what it was sent; ``replies`` what it says, the last one again."""
-
-    def __init__(self, *replies: tuple[int, t.Any]) -> None:
-        self.replies = list(replies) or [(200, {"access_token": "tok-1", "expires_in": 3600})]
-        self.heads: list[bytes] = []
-        self.forms: list[dict[str, str]] = []
-        self.hold: gevent.event.Event | None = None
-        self.asked = gevent.event.Event()
-
-    def __call__(self, peer: Peer) -> None:
-        head, _, body = peer.request().partition(b"\r\n\r\n")
-        self.heads.append(head)
-        self.forms.append({name: values[0] for name, values in parse_qs(body.decode()).items()})
-        self.asked.set()
-        if self.hold is not None:
-            self.hold.wait(5)
-        status, answer = self.replies[min(len(self.forms), len(self.replies)) - 1]
-        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        peer.send(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(data), data))
-
-
-@contextmanager
-def endpoint(*replies: tuple[int, t.Any]) -> Iterator[tuple[Endpoint, str]]:
-    served = Endpoint(*replies)
-    with raw_server(served) as address:
-        yield served, f"http://{address}/token"
-
-
-def header(auth: FetchingAuth, credentials: dict[str, str], name: str = "Authorization") -> str | None:
-    """What a scheme adds, after asking for its token."""
-    with RunScope() as scope:
-        auth.prepare(credentials, 5.0, scope)
-    request = HttpRequest("POST", "http://v", {}, b"")
-    auth.apply(request, credentials)
-    return request.headers.get(name)
-
-
-def refusal(auth: FetchingAuth, credentials: dict[str, str]) -> ProviderError:
-    with RunScope() as scope, pytest.raises(ProviderError) as caught:
-        auth.prepare(credentials, 5.0, scope)
-    return caught.value
-
+from tests.providers.token_endpoint import endpoint, header, refusal
 
 CLIENT = {"client_id": "me", "client_secret": "hush&hush"}
 
@@ -124,7 +68,7 @@ class TestKeeping:
                 return Token("x", lasts)
 
         now = [1000.0]
-        monkeypatch.setattr(oauth.time, "monotonic", lambda: now[0])
+        monkeypatch.setattr("providers.oauth.time.monotonic", lambda: now[0])
         source = Source()
         auth = TokenAuth(source)
         header(auth, {})
@@ -271,187 +215,11 @@ class TestFetch:
             assert caught.value.code == code
 
 
-@pytest.fixture(scope="module")
-def key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(65537, 2048)
-
-
-def account(key: rsa.RSAPrivateKey, url: str, **more: str) -> str:
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
-    document = {
-        "type": "service_account",
-        "client_email": "robot@p.iam",
-        "private_key": pem,
-        "private_key_id": "k1",
-        "token_uri": url,
-        **more,
-    }
-    return json.dumps(document, indent=1)
-
-
-class TestGoogle:
-    def test_a_service_account_signs(self, key: rsa.RSAPrivateKey) -> None:
-        with endpoint() as (served, url):
-            given = {"credentials": account(key, url)}
-            assert header(TokenAuth(GoogleCredentials()), given) == "Bearer tok-1"
-        (form,) = served.forms
-        assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
-        signed, _, signature = form["assertion"].rpartition(".")
-        key.public_key().verify(_unpadded(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-        head, claims = (json.loads(_unpadded(part)) for part in signed.split("."))
-        assert head == {"alg": "RS256", "typ": "JWT", "kid": "k1"}
-        assert (claims["iss"], claims["aud"], claims["scope"]) == ("robot@p.iam", url, google_auth.SCOPE)
-        assert claims["exp"] - claims["iat"] == 3600
-        assert abs(claims["iat"] - time.time()) < 60
-
-    def test_from_a_file(self, key: rsa.RSAPrivateKey, tmp_path: Path) -> None:
-        with endpoint() as (_, url):
-            (tmp_path / "key.json").write_text(account(key, url))
-            given = {"credentials": str(tmp_path / "key.json")}
-            assert header(TokenAuth(GoogleCredentials()), given) == "Bearer tok-1"
-
-    def test_a_persons_login(self) -> None:
-        with endpoint() as (served, url):
-            names = ("client_id", "client_secret", "refresh_token")
-            document = {
-                "type": "authorized_user",
-                "token_uri": url,
-                "quota_project_id": "q",
-                **{n: n for n in names},
-            }
-            given = {"credentials": json.dumps(document)}
-            assert header(TokenAuth(GoogleCredentials()), given, "x-goog-user-project") == "q"
-        assert served.forms == [{"grant_type": "refresh_token", **{n: n for n in names}}]
-
-    def test_the_machines_own_account(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with endpoint() as (served, url):
-            monkeypatch.setattr(google_auth, "METADATA_URL", url)
-            assert header(TokenAuth(GoogleCredentials()), {"credentials": "metadata"}) == "Bearer tok-1"
-        assert b"\r\nMetadata-Flavor: Google\r\n" in served.heads[0]
-
-    @pytest.mark.parametrize(
-        ("given", "words"),
-        [
-            ("/no/such/file.json", "no JSON document"),
-            ("{broken", "no JSON document"),
-            ("[]", "no JSON document"),
-            ('{"type": "external_account"}', "token command"),
-            ('{"type": "service_account", "private_key": "x"}', "client_email"),
-            ('{"type": "service_account", "client_email": "x"}', "private_key"),
-            (
-                '{"type": "service_account", "client_email": "x", "private_key": "sekret"}',
-                "no RSA private key",
-            ),
-        ],
-    )
-    def test_what_cannot_be_used(self, given: str, words: str) -> None:
-        error = refusal(TokenAuth(GoogleCredentials()), {"credentials": given})
-        assert error.code == "provider_auth"
-        assert words in error.message
-        assert "sekret" not in error.message + error.detail
-
-
-def _unpadded(part: str) -> bytes:
-    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
-
-
 class TestIbm:
     def test_an_api_key_is_exchanged(self) -> None:
         with endpoint() as (served, url):
             assert header(IbmIamAuth(), {"api_key": "k \n", "iam_url": url}) == "Bearer tok-1"
         assert served.forms == [{"grant_type": "urn:ibm:params:oauth:grant-type:apikey", "apikey": "k"}]
-
-
-class TestCommand:
-    @pytest.fixture
-    def command(self, tmp_path: Path) -> t.Callable[[str], dict[str, str]]:
-        def write(code: str) -> dict[str, str]:
-            (tmp_path / "c.py").write_text(code)
-            return {"token_command": f"{sys.executable} -S {tmp_path / 'c.py'}"}
-
-        return write
-
-    @pytest.mark.parametrize(
-        ("printed", "token", "lasts"),
-        [
-            ("abc\n", "abc", 300.0),
-            ('{"access_token": "abc", "expires_in": 60}', "abc", 60.0),
-            ('{"accessToken": "abc", "expiresOn": "x"}', "abc", 300.0),
-            ('{"token": "abc", "expires_in": "x"}', "abc", 300.0),
-        ],
-    )
-    def test_what_it_prints(
-        self, command: t.Callable[[str], dict[str, str]], printed: str, token: str, lasts: float
-    ) -> None:
-        with RunScope() as scope:
-            got = TokenCommand().fetch(command(f"print({printed!r}, end='')"), 5.0, scope)
-        assert (got.value, got.lasts_s) == (token, lasts)
-
-    @pytest.mark.parametrize(
-        "code",
-        [
-            "",
-            "print('two words')",
-            "print('{}')",
-            "print('x' * 100_000)",
-            "print('sekret'); raise SystemExit(3)",
-        ],
-    )
-    def test_what_is_no_token(self, command: t.Callable[[str], dict[str, str]], code: str) -> None:
-        error = refusal(TokenAuth(TokenCommand()), command(code))
-        assert error.code == "provider_auth"
-        assert "command" in error.message
-        assert "sekret" not in error.message + error.detail
-
-    @pytest.mark.parametrize("line", ["/no/such/command", '"unclosed', ""])
-    def test_what_cannot_be_started(self, line: str) -> None:
-        error = refusal(TokenAuth(TokenCommand()), {"token_command": line})
-        assert "cannot be started" in error.message
-
-    HANGS = (
-        "import os, sys, time\n"
-        "child = os.fork()\n"
-        "if child: open(sys.argv[0] + '.pid', 'w').write(f'{os.getpid()} {child}')\n"
-        "time.sleep(60)\n"
-    )
-
-    def test_one_that_hangs_is_ended_with_what_it_started(
-        self, command: t.Callable[[str], dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        monkeypatch.setattr(token_command, "COMMAND_S", 1.0)
-        assert "within 1 s" in refusal(TokenAuth(TokenCommand()), command(self.HANGS)).message
-        for pid in (tmp_path / "c.py.pid").read_text().split():
-            _gone(int(pid))
-
-    def test_one_that_is_waited_for_no_more(
-        self, command: t.Callable[[str], dict[str, str]], tmp_path: Path
-    ) -> None:
-        with RunScope() as scope:
-            given = command(self.HANGS)
-            scope.spawn(lambda: TokenAuth(TokenCommand()).prepare(given, 5.0, scope))
-            with gevent.Timeout(20):
-                while not (tmp_path / "c.py.pid").exists() or not (tmp_path / "c.py.pid").read_text():
-                    gevent.sleep(0.01)
-            scope.cancel("user_stop")
-            scope.join()
-        for pid in (tmp_path / "c.py.pid").read_text().split():
-            _gone(int(pid))
-
-
-def _gone(pid: int) -> None:
-    """Wait until a process is no more, or nobody's child any more that still has to be collected."""
-    with gevent.Timeout(20):
-        while True:
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return
-            state = Path(f"/proc/{pid}/stat")
-            if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-            gevent.sleep(0.01)
 
 
 class TestChoice:
