@@ -30,6 +30,7 @@ FAMILIES = (
     "github",
     "groq",
     "huggingface",
+    "litellm",
     "llama_cpp",
     "lmstudio",
     "minimax",
@@ -46,6 +47,7 @@ FAMILIES = (
     "together",
     "vertex",
     "vllm",
+    "watsonx",
     "xai",
     "zai",
 )

@@ -359,6 +359,7 @@ WIRES: Mapping[str, str] = {
     "ollama_chat": "providers.ollama_chat",
     "openai_chat": "providers.openai_chat",
     "openai_responses": "providers.openai_responses",
+    "watsonx_chat": "providers.watsonx_chat",
 }
 
 
