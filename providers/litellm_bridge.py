@@ -145,7 +145,7 @@ class LitellmBridge:
         except ProviderError:
             raise
         except Exception as error:
-            raise bridge_error(error) from error
+            raise bridge_error(error, begun=chunks is not None) from error
         finally:
             _close(chunks)
         if last:

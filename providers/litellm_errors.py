@@ -31,14 +31,22 @@ _CLASSES: Mapping[str, ProviderErrorCode] = {
 }
 
 
-def bridge_error(error: Exception) -> ProviderError:
+#: What HTTP clients raise of a body that ends short or is reset, by name.
+_TORN = frozenset({"RemoteProtocolError", "ReadError", "IncompleteRead", "ConnectionResetError"})
+
+
+def bridge_error(error: Exception, *, begun: bool = False) -> ProviderError:
     """What an exception of a call, or of its stream, means.
+
+    :param begun: the answer had begun; a connection that ends then tore it.
 
     A ``ProviderError`` anywhere among its causes is what was thrown into the wait (the idle limit): it is given back.
     """
     for cause in _causes(error):
         if isinstance(cause, ProviderError):
             return cause
+    if begun and any(type(cause).__name__ in _TORN for cause in _causes(_root(error))):
+        return errors.failure("provider_bad_stream", detail=str(error).partition("\nTraceback")[0])
     error = _root(error)
     detail = str(getattr(error, "message", None) or error).partition("\nTraceback")[0]
     status = _status(error)

@@ -13,6 +13,7 @@ import click
 from app.cli.context import load_plugins
 
 if t.TYPE_CHECKING:
+    from plugins.manager import PluginReport
     from plugins.registry import Registry
     from plugins.spec import ProviderFamily
 
@@ -33,26 +34,32 @@ def conformance(plugin: str, family: str | None, model: str | None, recordings: 
     family's own recorded bytes, over a loopback socket, through its real wire, connection and authentication. The
     capabilities that were shown are printed beside those the family claims; a difference fails, both ways.
 
-    Ends with 0 when all conform, 1 when one does not, 2 when there is nothing to check.
+    Ends with 0 when all conform, 1 when one does not or the plugin has an error, 2 when there is nothing to check.
     """
     from plugins import conformance as kit
 
+    registry = load_plugins()
+    row = _row(registry, plugin)
+    if row.error:
+        click.echo(f"{plugin}: {row.error}", err=True)
     verdicts = [
         verdict
-        for each in _families(load_plugins(), plugin, family)
+        for each in _families(registry, row, family)
         for verdict in kit.check(each, recordings, model=model)
     ]
     click.echo(kit.render(verdicts))
-    return 0 if all(verdict.ok for verdict in verdicts) else 1
+    return 0 if not row.error and all(verdict.ok for verdict in verdicts) else 1
 
 
-def _families(registry: Registry, plugin: str, family: str | None) -> list[ProviderFamily]:
+def _row(registry: Registry, plugin: str) -> PluginReport:
     rows = {row.name: row for row in registry.manager.report()}
-    row = rows.get(plugin)
-    if row is None:
+    if plugin not in rows:
         raise click.BadParameter(f"no plugin '{plugin}'; there are {', '.join(rows)}", param_hint="--plugin")
-    if row.error:
-        click.echo(f"{plugin}: {row.error}", err=True)
+    return rows[plugin]
+
+
+def _families(registry: Registry, row: PluginReport, family: str | None) -> list[ProviderFamily]:
+    plugin = row.name
     found = row.contributes.get("provider_families", ())
     if family is not None and family not in found:
         there = f"; it has {', '.join(found)}" if found else ""

@@ -18,6 +18,7 @@ from providers import spec
 
 #: Seconds one call may take: hundreds of times what a recording needs.
 CALL_S = 20.0
+_IDS = itertools.count(1)
 
 
 class Broken(Exception):
@@ -158,12 +159,11 @@ def _stream(resolved: ResolvedModel, request: spec.ModelRequest, waits: KitWaits
 
 
 def request_for(resolved: ResolvedModel, **changes: t.Any) -> spec.ModelRequest:
-    """A request to ``resolved`` that mints ``kit_1``, ``kit_2``, …"""
-    ids = itertools.count(1)
+    """A request to ``resolved`` that mints ``kit_1``, ``kit_2``, …, none twice."""
     given: dict[str, t.Any] = {
         "model": resolved.model,
         "messages": [spec.UserMessage("What does the recording say?")],
-        "mint_id": lambda: f"kit_{next(ids)}",
+        "mint_id": lambda: f"kit_{next(_IDS)}",
         "show_thinking": True,
         "dialect": resolved.dialect,
     }

@@ -7,6 +7,7 @@ recorded has to be claimed.
 from __future__ import annotations
 
 import os
+import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,26 +30,33 @@ def check(
     *,
     model: str | None = None,
     environ: Mapping[str, str] | None = None,
+    routes: Mapping[str, t.Any] | None = None,
 ) -> list[Verdict]:
     """Run every scenario against ``family``.
 
     :param recordings: recorded answers, or the folder they are in; default: ``family.recordings``.
     :param model: ask this model whatever the recordings name; default: each recorded model.
-    :param environ: variables beside address and key, over those of the folder's ``kit.json``.
-    :returns: one verdict a model; one that says so when nothing is recorded.
+    :param environ: variables beside address and key, over those of the folder's ``kit.json``; an empty one takes
+        away what the kit sets by itself.
+    :param routes: JSON answers by path, over those of ``kit.json``.
+    :returns: one verdict a model; one that says so when nothing is recorded. The models of a wire that reads no bytes
+        are taken together, since each plays one part.
     """
     try:
         found, ground = _recorded(family, recordings)
     except RecordingInvalid as error:
         return [Verdict(family.id, model or "?", _wire_name(family), problem=str(error))]
-    if environ:
-        ground = replace(ground, environ={**ground.environ, **environ})
+    ground = Ground({**ground.environ, **(environ or {})}, {**ground.routes, **(routes or {})})
     if not found:
         cure = "give ProviderFamily(recordings=...) the folder of its recordings"
         return [Verdict(family.id, model or "?", _wire_name(family), problem=f"nothing is recorded; {cure}")]
+    if not any(recording.pieces for recording in found):
+        return [_Trial(family, found[0].model, found, ground).verdict()]
     models = [model] if model else sorted({recording.model for recording in found})
     return [
-        _Trial(family, each, [r for r in found if model or r.model == each], ground).verdict()
+        _Trial(
+            family, each, [replace(r, model=each) for r in found if model or r.model == each], ground
+        ).verdict()
         for each in models
     ]
 
@@ -76,7 +84,7 @@ class _Trial:
     ) -> None:
         self.family = family
         self.model = model
-        self.recordings = [replace(recording, model=model) for recording in recordings]
+        self.recordings = recordings
         self.ground = ground
         self.outcomes: list[Outcome] = []
         self.heard: dict[str, list[Heard]] = {}

@@ -85,7 +85,8 @@ def asked_for(rig: Rig, claims: Capabilities, text: Recording) -> list[Claim]:
     if claims.tools != "none" and claims.forced_tool_choice:
         forced = _body(rig, text, tools=(_TOOL,), tool_choice="required")
         found.append(_asked("forced_tool_choice", "yes", forced != with_tool))
-    levels = [level for level in claims.thinking_control if level != "budget"]
+    # "auto" is the vendor's own default and may be said by saying nothing; a budget stands beside levels.
+    levels = [level for level in claims.thinking_control if level not in ("auto", "budget")]
     if levels:
         changed = any(_body(rig, text, thinking=level) != plain for level in levels)
         found.append(_asked("thinking_control", ", ".join(claims.thinking_control), changed))

@@ -17,6 +17,8 @@ how a line becomes bytes:
     a JSON string: the piece as it is.
 ``base64``
     base64 of the piece, for binary framings.
+``none``
+    there is no ``.chunks`` file: the wire reads no bytes and is called directly (a model in the process).
 
 ``<name>.json`` says what was asked and what the bytes mean::
 
@@ -208,11 +210,13 @@ def _pieces(path: Path, given: Mapping[str, t.Any]) -> tuple[bytes, ...]:
     chunks = path.with_suffix(".chunks")
     if "body" in given:
         return (json.dumps(given["body"]).encode(),)
+    if given.get("framing") == "none":
+        return ()
     if not chunks.is_file():
         raise RecordingInvalid(f"{path}: {chunks.name} is missing")
     make = _FRAMINGS.get(given.get("framing", "sse"))
     if make is None:
-        raise RecordingInvalid(f"{path}: framing is one of {', '.join(_FRAMINGS)}")
+        raise RecordingInvalid(f"{path}: framing is one of {', '.join(_FRAMINGS)}, none")
     lines = chunks.read_text(encoding="utf-8").splitlines()
     return tuple(make(line, given.get("event_from", "")) for line in lines if line)
 

@@ -92,7 +92,8 @@ def environment(family: ProviderFamily, base: str, ground: Ground) -> dict[str, 
     path = urlsplit(default).path.rstrip("/") if isinstance(default, str) and "{" not in default else ""
     found = {variables.base[0]: base + path, variables.key[0]: KEY}
     for setting in family.connection.settings:
-        if setting.required and setting.default is None:
-            found[variables.settings[setting.name][0]] = "conformance"
+        names = variables.settings[setting.name]
+        if setting.required and setting.default is None and not ground.environ.keys() & set(names):
+            found[names[0]] = "conformance"
     found.update({name: value.replace("{base}", base) for name, value in ground.environ.items()})
     return {name: value for name, value in found.items() if value}
