@@ -6,16 +6,14 @@ import typing as t
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import gevent
 import pytest
 
-from app.clock import SystemClock
 from app.engine.services import Services
 from plugins.hookspecs import hookimpl
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
 from providers.auth import HeaderAuth
 from tests.field.rig import Live, environ
-from tests.support.engine import agent, services, start
+from tests.support.engine import Awake, agent, services, start
 from tests.support.vendor import Call, Vendor
 from tests.support.vendor import vendor as one_vendor
 
@@ -28,21 +26,6 @@ PRICED = Capabilities(
     structured_output="native",
 )
 PLAIN = Capabilities(tools="parallel", price=(1.0, 1.0))
-
-
-class Awake(SystemClock):
-    """Notes how long it was asked to sleep, and lets others run instead. ``hold``: wait on this first."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-        self.hold: t.Any = None
-
-    def sleep(self, seconds: float) -> None:
-        """See ``app.clock.Clock``."""
-        self.slept.append(seconds)
-        if self.hold is not None:
-            self.hold.wait()
-        gevent.sleep(0)
 
 
 def family(name: str, can: Capabilities, **more: t.Any) -> ProviderFamily:

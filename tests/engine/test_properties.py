@@ -26,7 +26,7 @@ from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
 from providers import spec
 from providers.auth import NoAuth
 from tests.streams.generate import violations
-from tests.support.engine import Recorder, agent, services, start
+from tests.support.engine import Awake, Recorder, agent, services, start
 
 
 @dataclass
@@ -42,7 +42,7 @@ Turn = list[Step]
 
 
 class MadeUp:
-    """A wire that says what the example says; the last turn repeats without its calls."""
+    """A wire that says what the example says; the last turn repeats without its calls. ``backup`` never fails."""
 
     name = "made_up"
 
@@ -62,6 +62,8 @@ class MadeUp:
                 if kind == "pause":
                     with waits.wait():
                         gevent.sleep(0)
+                elif kind == "fail" and request.model == "backup":
+                    continue
                 elif kind == "fail":
                     raise spec.ProviderError(value, "The model failed.", detail="sk-secret-words")
                 elif kind == "call":
@@ -153,6 +155,7 @@ def made(wire: MadeUp, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         lambda model, row: can,
     )
     with services(tmp_path_factory.mktemp("properties"), plugins=(Plugin(family),)) as opened:
+        opened.clock = Awake()
         yield opened
 
 
@@ -166,6 +169,7 @@ def made(wire: MadeUp, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     sinks=st.lists(st.integers(1, 30), max_size=3),
     cancel_after=st.none() | st.integers(0, 12),
     retries=st.integers(0, 1),
+    fallbacks=st.sampled_from([[], ["made-up/backup"], ["made-up/y", "made-up/backup"]]),
 )
 def test_the_stream_keeps_its_rules(
     made: Services,
@@ -174,9 +178,17 @@ def test_the_stream_keeps_its_rules(
     sinks: list[int],
     cancel_after: int | None,
     retries: int,
+    fallbacks: list[str],
 ) -> None:
     wire.turns = turns
-    document = agent("made-up/x", tools=["clock", "calculator"], max_batches=2, cut_call_retries=retries)
+    document = agent(
+        "made-up/x",
+        tools=["clock", "calculator"],
+        max_batches=2,
+        cut_call_retries=retries,
+        retries=retries,
+        fallbacks=fallbacks,
+    )
     run, recorder = start(made, document)
     for at in sinks:
         run.emitter.attach(Failing(at))
@@ -202,13 +214,25 @@ def _check_record(made: Services, run_id: str, terminal: ev.Terminal, recorder: 
     final = [e for e in recorder.of(ev.TurnEnded) if e.kind == "final"]
     if isinstance(terminal, ev.RunCompleted):
         last = final[-1].turn
-        text = "".join(e.text for e in recorder.of(ev.TextDelta) if e.turn == last)
+        text = "".join(_last_attempt(recorder, last))
         assert row["output"]["content"] == text
         assert row["partial_text"] is None
         assert recorder.of(ev.AnswerSettled) == [ev.AnswerSettled("agent_1", text)]
     else:
         assert row["output"] is None
         assert "sk-secret-words" not in str(terminal)
+
+
+def _last_attempt(recorder: Recorder, turn: int) -> list[str]:
+    """What the model that answered said in a turn; what was taken back before it is gone."""
+    said: list[str] = []
+    for envelope in recorder.envelopes:
+        event = envelope.event
+        if isinstance(event, ev.TextDelta) and event.turn == turn:
+            said.append(event.text)
+        elif isinstance(event, ev.TurnEnded) and event.turn == turn and event.reason == "fallback":
+            said.clear()
+    return said
 
 
 def _check_projections(run_id: str, envelopes: list[Envelope], terminal: ev.Terminal) -> None:

@@ -10,9 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import gevent
+import gevent.event
+
 from app import config
 from app.agents.checks import checker
 from app.builtins import Builtins
+from app.clock import SystemClock
 from app.engine.registry import Run, RunRequest
 from app.engine.services import Services
 from app.events import Envelope
@@ -38,6 +42,24 @@ class Recorder:
     def of(self, kind: type) -> list[t.Any]:
         """The events of one type, in order."""
         return [e.event for e in self.envelopes if isinstance(e.event, kind)]
+
+
+class Awake(SystemClock):
+    """A clock that sleeps for nobody: notes for how long it was asked to, lets others run, goes on.
+
+    :ivar slept: seconds, in order. :ivar hold: wait on this event instead.
+    """
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+        self.hold: gevent.event.Event | None = None
+
+    def sleep(self, seconds: float) -> None:
+        """See ``app.clock.Clock``."""
+        self.slept.append(seconds)
+        if self.hold is not None:
+            self.hold.wait()
+        gevent.sleep(0)
 
 
 @contextmanager
