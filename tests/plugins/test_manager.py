@@ -109,7 +109,9 @@ def test_an_unknown_hook_names_those_there_are() -> None:
         def toolz(self) -> list[Tool]:
             return []
 
-    assert_only_good_is_used(Odd(), "Odd", "unknown hook toolz", "block_types, pii_detectors, provider_families, tools")
+    assert_only_good_is_used(
+        Odd(), "Odd", "unknown hook toolz", "block_types, pii_detectors, provider_families, tools"
+    )
 
 
 def test_a_plugin_without_hooks_is_told_about_the_marker() -> None:
