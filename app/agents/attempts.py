@@ -60,12 +60,12 @@ def ask(
     :raises TurnFailed: the last model failed for good.
     """
     lost: list[Spent] = []
-    used_ids: set[str] = set()
+    given_up: dict[str, None] = {}
     while True:
         model = chain.current
         request = request_of(model)
-        if used_ids:
-            request = replace(request, used_ids=request.used_ids | used_ids)
+        if given_up:
+            request = replace(request, used_ids=request.used_ids | given_up.keys())
         try:
             result = _repeat(context, model, request, number, retries, limit_s, lost)
         except turn.TurnFailed as failed:
@@ -80,10 +80,10 @@ def ask(
                 failed.error.code,
                 turn.model_id(following),
             )
-            used_ids |= failed.heard.announced.keys()
+            given_up.update(dict.fromkeys(failed.heard.announced))
             _retract(context, number, failed.heard)
             continue
-        return msgspec.structs.replace(result, spent=(*lost, *result.spent)) if lost else result
+        return msgspec.structs.replace(result, spent=(*lost, *result.spent), given_up=tuple(given_up))
 
 
 def _repeat(

@@ -131,7 +131,7 @@ class _Driver:
             seed=config.seed,
             parallel_tool_calls=config.parallel_tool_calls,
             response_format=wants if native else None,
-            used_ids=frozenset(row.key for row in rows if row.kind == "tool"),
+            used_ids=loop.used_ids(rows),
             # By default where it pays: the tool loop repeats its prompt within seconds.
             cache=_or(config.prompt_cache, bool(self.tools.specs)),
             conversation=context.conversation,

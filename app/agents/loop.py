@@ -21,6 +21,7 @@ class TurnResult(msgspec.Struct):
 
     ``model`` is the vendor's own name for what answered, ``asked`` the ``<family>/<model>`` that was asked.
     ``tools_off``: the synthesis turn. ``spent``: what the turn used, failed attempts included, the answer's own last.
+    ``given_up``: ids of calls that models announced before they were given up; they are spoken for.
     """
 
     text: str
@@ -36,6 +37,7 @@ class TurnResult(msgspec.Struct):
     tools_off: bool = False
     asked: str = ""
     spent: tuple[Spent, ...] = ()
+    given_up: tuple[str, ...] = ()
 
 
 class CallResult(msgspec.Struct):
@@ -136,6 +138,15 @@ def answered_last(rows: Sequence[Row]) -> str | None:
     """The ``<family>/<model>`` that made the last turn; None before the first."""
     done = [row for row in rows if row.kind == TURN and row.state == "done"]
     return max(done, key=lambda row: row.turn).value.asked if done else None
+
+
+def used_ids(rows: Sequence[Row]) -> frozenset[str]:
+    """Every call id that was ever announced."""
+    ids = {row.key for row in rows if row.kind != TURN}
+    for row in rows:
+        if row.kind == TURN and row.state == "done":
+            ids.update(row.value.given_up)
+    return frozenset(ids)
 
 
 def _batches(turns: dict[int, Row], before: int) -> int:
