@@ -66,4 +66,6 @@ def _families(registry: Registry, row: PluginReport, family: str | None) -> list
         raise click.BadParameter(f"no family '{family}' in plugin '{plugin}'{there}", param_hint="--family")
     if not found:
         raise click.BadParameter(f"plugin '{plugin}' has no provider family in use", param_hint="--plugin")
-    return [registry.families[name] for name in found if family in (None, name)]
+    # As the plugin gives them: a server holds other people's families, and the kit has to see what it would hide.
+    given = [each for owner, each in registry.manager.collect("provider_families") if owner == plugin]
+    return [each for each in given if each.id in found and family in (None, each.id)]
