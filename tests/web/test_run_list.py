@@ -42,7 +42,11 @@ def test_an_item_is_the_record_without_what_was_said(studio: Studio) -> None:
     (item,) = answer.get_json()["items"]
     record = studio.get(f"/api/runs/{made}", key="run").get_json()
     said = {"input", "output", "partialText", "toolCalls", "blocks"}
-    assert item == {name: value for name, value in record.items() if name not in said}
+    details = {"modelCalls"}
+    assert item == {name: value for name, value in record.items() if name not in said | details}
+    (call, *_) = record["modelCalls"]
+    assert call["estimated"] is True  # a script without counts
+    assert (call["blockId"], call["model"]) == ("agent_1", "scripted/tooling")
     for text in ("my question", "private", "settled"):
         assert text not in answer.get_data(as_text=True)
 
