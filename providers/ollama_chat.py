@@ -13,7 +13,7 @@ from providers.decoding import EventStreamDecoder, count
 from providers.ndjson import NdjsonReader
 from providers.ollama_chat_request import build_request
 from providers.spec import FinishReason, ModelEvent, ModelRequest, TextDelta, Usage
-from providers.surrogates import whole_text
+from providers.surrogates import whole_text, whole_value
 
 #: Reasons of the last line. Older servers give none; ``load`` and ``unload`` are no answers.
 _DONE: dict[str, FinishReason | None] = {
@@ -84,7 +84,7 @@ class OllamaDecoder(EventStreamDecoder):
         if isinstance(arguments, str):
             opened.fragments.append(arguments)
         else:
-            opened.value = arguments
+            opened.value = arguments if self._plain else whole_value(arguments)
         opened.closed = True
 
     def _done(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
