@@ -3,8 +3,8 @@
 Facts are the server's own, as of late 2026: its pages on thinking, tool calling, structured outputs, vision and OpenAI
 compatibility, and its source where they are silent. Its own route is the default, because the OpenAI route replaces
 a model's temperature and top_p by its own defaults and cannot say how large a context to load. What a model can do
-is read from its name; a name nobody knows is taken for one that can do what Ollama can, and the server refuses what
-it cannot. Dialect switches are those of ``ollama_chat_request`` and, on the other route, ``openai_chat_request``.
+is read from its name (``open_models``, and below); a name nobody knows is taken for one that can do what Ollama can,
+and the server refuses what it cannot. Dialect switches are those of ``ollama_chat_request`` and, on the other route, ``openai_chat_request``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import typing as t
 from urllib.parse import urlsplit
 
+from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
 from providers.auth import HeaderAuth
@@ -21,14 +22,12 @@ from providers.model_lists import ollama_models
 _SOURCE = "docs.ollama.com: thinking, tool calling, structured outputs, vision, OpenAI compatibility"
 _PORT = 11434
 
-#: Names, without tag and namespace, of models that are known not to think.
+#: Names of the library, without tag and namespace, that do not think and are none of the lines of ``open_models``.
 _PLAIN = re.compile(
-    r"(?:llama(?:2|3(?:\.[1-3])?|4)?(?:-.+)?|codellama|mistral(?:-.+)?|mixtral(?:-.+)?|codestral|gemma[23]?|codegemma"
-    r"|phi(?:3(?:\.5)?|4)?(?:-mini)?|qwen(?:2(?:\.5)?)?|qwen2(?:\.5)?-.+|qwen3-coder|deepseek-(?:coder|llm).*"
-    r"|command-r.*|llava.*|bakllava|moondream|minicpm-v|tinyllama|smollm2?|vicuna|orca-mini|starcoder2?|granite-code"
-    r"|internlm2.*|codegeex4)"
+    r"(?:codellama|codegemma|phi[34](?:\.5)?(?:-mini)?|command-r.*|llava.*|bakllava|moondream|minicpm-v|tinyllama"
+    r"|smollm2?|vicuna|orca-mini|starcoder2?|internlm2.*|codegeex4)"
 )
-#: Those of them that call no tools.
+#: Names of models that call no tools.
 _NO_TOOLS = re.compile(
     r"(?:llama[23](?:-uncensored)?|codellama|gemma[23]?|codegemma|phi3?|llava.*|bakllava|moondream|minicpm-v"
     r"|tinyllama|vicuna|orca-mini|starcoder2?|deepseek-(?:coder|llm).*|codegeex4)"
@@ -42,7 +41,8 @@ _LEVELS = ("none", "low", "medium", "high", "max", "auto")
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do, as far as its name tells."""
     name, _, tag = model.rpartition("/")[2].partition(":")
-    plain = _PLAIN.fullmatch(name) is not None or "instruct" in tag
+    line = open_models.line(name)
+    plain = "instruct" in tag or (line.thinks == "never" if line else _PLAIN.fullmatch(name) is not None)
     levels = ("low", "medium", "high", "auto") if name.startswith("gpt-oss") else _LEVELS
     stated: dict[str, t.Any] = {
         "thinking": "none" if plain else "full",
