@@ -4,7 +4,8 @@ Facts are the server's own, as of late 2026: its pages on thinking, tool calling
 compatibility, and its source where they are silent. Its own route is the default, because the OpenAI route replaces
 a model's temperature and top_p by its own defaults and cannot say how large a context to load. What a model can do
 is read from its name (``open_models``, and below); a name nobody knows is taken for one that can do what Ollama can,
-and the server refuses what it cannot. Dialect switches are those of ``ollama_chat_request`` and, on the other route, ``openai_chat_request``.
+and the server refuses what it cannot. Dialect switches are those of ``ollama_chat_request`` and, on the other route,
+``openai_chat_request``.
 """
 
 from __future__ import annotations
