@@ -220,11 +220,13 @@ class Settings:
     connect_s: float = _setting(
         "STUDIO_CONNECT_S", _seconds(0.05), 10.0, "Longest wait for a connection to a provider."
     )
-    idle_s: float = _setting(
+    idle_s: float | None = _setting(
         "STUDIO_IDLE_S",
         _seconds(0.05),
-        60.0,
-        "Longest silence of a provider inside a stream; then the run fails with provider_idle.",
+        None,
+        "Longest silence of a provider inside a stream; then the run fails with provider_idle. Vendors whose models "
+        "think in silence have more by default.",
+        shown="60, or the family's own",
     )
     model_call_s: float = _setting(
         "STUDIO_MODEL_CALL_S",

@@ -78,7 +78,12 @@ def connect(family: ProviderFamily, variables: Variables, environ: Mapping[str, 
         name: filled for name, value in spec.headers.items() if (filled := _filled(value, options) or "")
     }
     return Connection(
-        base_url=base, auth=family.auth, credentials=credentials, headers=headers, options=options
+        base_url=base,
+        auth=family.auth,
+        credentials=credentials,
+        headers=headers,
+        options=options,
+        idle_s=spec.idle_s,
     )
 
 

@@ -67,7 +67,9 @@ class Registry:
         self.listings = Listings()
         self._variables: dict[str, Variables] = {}
         self._capabilities: dict[tuple[str, str], Capabilities] = {}
-        self._resolved: dict[tuple[str, float, float], tuple[tuple[str | None, ...], ResolvedModel]] = {}
+        self._resolved: dict[
+            tuple[str, float | None, float], tuple[tuple[str | None, ...], ResolvedModel]
+        ] = {}
         self._family_plugin: dict[str, str] = {}
         self.families: dict[str, ProviderFamily] = self._collect(
             "provider_families", ProviderFamily, lambda family: family.id, self._family_problem
@@ -150,13 +152,13 @@ class Registry:
         self,
         model_id: str,
         environ: Mapping[str, str] = os.environ,
-        idle_s: float = 60.0,
+        idle_s: float | None = None,
         connect_s: float = 10.0,
     ) -> ResolvedModel:
         """Everything a call of ``model_id`` needs, with the address and credentials of this moment.
 
         :param environ: where ``STUDIO_<FAMILY>_API_BASE``, ``_API_KEY`` and the family's own names are read.
-        :param idle_s: seconds without progress a call may take.
+        :param idle_s: seconds without progress a call may take; None: what the family says.
         :param connect_s: seconds connecting may take.
         :raises UnknownFamily: no such family.
         :raises UnknownModel: a closed family lacks it.
@@ -173,7 +175,7 @@ class Registry:
             family=family,
             model=model,
             wire=self._wire(family, model, environ),
-            connection=replace(connection, idle_s=idle_s, connect_s=connect_s),
+            connection=replace(connection, idle_s=idle_s or connection.idle_s, connect_s=connect_s),
             capabilities=self.capabilities(family, model),
             dialect=dialect_of(family, model, variables, environ),
             max_concurrency=max_concurrency(family, variables, environ),

@@ -29,6 +29,9 @@ from providers.spec import Connection, HttpRequest, ModelEvent, ModelRequest, Pr
 
 #: How much of a body that is no stream is read, in bytes.
 MAX_ERROR_BODY = 1024 * 1024
+#: Seconds that a vendor has, once it said that the model is done, for usage and the end of the body. One that keeps
+#: the connection open then holds up nobody.
+FINISHED_S = 5.0
 #: Most bytes of one answer, framing of its events included; a model that never ends must not fill the memory.
 MAX_ANSWER = 64 * 1024 * 1024
 
@@ -103,7 +106,11 @@ def _call(
             head, first = exchange(upstream, payload, waits)
             body = framing(head)
             first = _stream_start(wire, head, upstream, body, first, waits)
-            last, clean = yield from _events(upstream, body, first, decoder, waits)
+            ended = yield from _events(upstream, body, first, decoder, waits, to_finish=True)
+        if ended is None:
+            with waits.idle_limit(min(connection.idle_s, FINISHED_S)):
+                ended = yield from _events(upstream, body, b"", decoder, waits)
+        last, clean = ended or ([], False)
         if clean and head.keep_alive and decoder.failure is None:
             POOL.give(upstream, body)
             kept = True
@@ -117,9 +124,18 @@ def _call(
 
 
 def _events(
-    upstream: Upstream, body: Body, data: bytes, decoder: Decoder, waits: Waits
-) -> Generator[list[ModelEvent], None, tuple[list[ModelEvent], bool]]:
-    """Read, decode, yield; returns the last events and whether the connection may be used again."""
+    upstream: Upstream,
+    body: Body,
+    data: bytes,
+    decoder: Decoder,
+    waits: Waits,
+    *,
+    to_finish: bool = False,
+) -> Generator[list[ModelEvent], None, tuple[list[ModelEvent], bool] | None]:
+    """Read, decode, yield; returns the last events and whether the connection may be used again.
+
+    :param to_finish: go no further than to where the vendor says that the model is done; None is returned then.
+    """
     feed, gate, progress = decoder.feed, waits.gate, waits.progress
     left = MAX_ANSWER
     while True:
@@ -139,6 +155,8 @@ def _events(
                 yield events
         if body.complete:
             return decoder.end(), not body.excess
+        if to_finish and decoder.finished:
+            return None
         gate()
         more = _more(upstream, body, decoder, waits)
         if more is None:

@@ -174,6 +174,7 @@ FAMILY = ProviderFamily(
         ),
     ),
     connection=ConnectionSpec(
+        idle_s=300.0,  # hidden thinking is silence
         default_base="https://{resource}.openai.azure.com",
         base_vars=("AZURE_API_BASE", "AZURE_OPENAI_ENDPOINT"),
         key_vars=("AZURE_API_KEY", "AZURE_OPENAI_API_KEY"),

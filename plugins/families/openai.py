@@ -80,6 +80,7 @@ FAMILY = ProviderFamily(
     other_wires=("openai_chat",),
     auth=HeaderAuth("Authorization", "Bearer "),
     connection=ConnectionSpec(
+        idle_s=300.0,  # hidden thinking is silence
         default_base="https://api.openai.com",
         base_vars=("OPENAI_API_BASE", "OPENAI_BASE_URL"),
         key_vars=("OPENAI_API_KEY",),

@@ -126,6 +126,7 @@ FAMILY = ProviderFamily(
     model_wire=wire,
     auth=HeaderAuth("Authorization", "Bearer "),
     connection=ConnectionSpec(
+        idle_s=300.0,  # hidden thinking is silence
         default_base="https://api.x.ai",
         base_vars=("XAI_API_BASE",),
         key_vars=("XAI_API_KEY",),

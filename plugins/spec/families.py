@@ -92,6 +92,9 @@ class ConnectionSpec:
     settings: tuple[Setting, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every call, e.g. a beta switch; values may name settings in braces; an empty value is left out."""
+    idle_s: float = 60.0
+    """Longest silence inside a stream that is still normal, in seconds; ``STUDIO_IDLE_S`` and an agent's ``idle_s``
+    win over it."""
     check: Callable[[Mapping[str, str], Mapping[str, str]], tuple[str, str] | None] | None = None
     """``check(credentials, options)``."""
     read_base: Callable[[str], str] | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 from tests.field import rig
 from tests.field.rig import Engine, Server, environ, opened, until
-from tests.field.wires import WIRES, Chat, Messages, Speaker
+from tests.field.wires import FRAGMENTED, WIRES, Chat, Messages, Speaker
 from tests.support.engine import services
 from tests.support.servers import studio
 from tests.support.vendor import Vendor
@@ -85,8 +86,27 @@ def _distribution(folder: Path) -> Path:
 
 @pytest.fixture(params=list(WIRES))
 def speaker(request: pytest.FixtureRequest) -> Speaker:
-    """Either vendor protocol."""
+    """Each vendor protocol."""
     return WIRES[request.param]()
+
+
+@pytest.fixture(params=FRAGMENTED)
+def fragmented(
+    request: pytest.FixtureRequest, vendor: Vendor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Engine]:
+    """The engine in this process, once for each wire whose arguments are text in pieces."""
+    yield from _engine(WIRES[request.param](), vendor, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def over(
+    vendor: Vendor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], Engine]]:
+    """The engine in this process, over the wire of that name."""
+    with ExitStack() as stack:
+        yield lambda name: stack.enter_context(
+            contextmanager(_engine)(WIRES[name](), vendor, tmp_path, monkeypatch)
+        )
 
 
 @pytest.fixture

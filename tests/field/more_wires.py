@@ -43,6 +43,10 @@ class Responses:
         self.event(call, {"type": "response.output_text.delta", "content_index": 0, "delta": text})
         self._items[call][-1]["content"][0]["text"] += text
 
+    def begin(self, call: Call) -> None:
+        """What comes before the first frame of text."""
+        self._item(call, "message")
+
     def text_frame(self, text: str) -> bytes:
         """The bytes of the frame of a piece of answer, with its characters unescaped."""
         value = {"type": "response.output_text.delta", "output_index": 0, "item_id": "i0", "delta": text}
@@ -153,6 +157,15 @@ class Gemini:
         """A piece of answer."""
         self._part(call, {"text": text})
 
+    def begin(self, call: Call) -> None:
+        """Nothing comes before the first frame of text."""
+
+    def running(self, call: Call, text: str, given: int, made: int) -> None:
+        """A piece of answer with the usage up to now."""
+        counts = {"promptTokenCount": given, "candidatesTokenCount": made, "totalTokenCount": given + made}
+        value = {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}}]}
+        call.send_bytes(sse({**value, "usageMetadata": counts}))
+
     def text_frame(self, text: str) -> bytes:
         """The bytes of the frame of a piece of answer, with its characters unescaped."""
         value = {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "index": 0}]}
@@ -213,14 +226,14 @@ class Gemini:
         call.send_bytes(b"data: " + json.dumps(value).encode() + b"\r\n\r\n")
 
 
-def aws_frame(event: str, value: Json, kind: str = "event") -> bytes:
-    """One message of an AWS event stream; ``kind`` is ``event`` or ``exception``."""
+def aws_frame(event: str, value: Json, kind: str = "event", *, raw: bool = False) -> bytes:
+    """One message of an AWS event stream; ``kind`` is ``event`` or ``exception``; ``raw``: nothing is escaped."""
     named = {f":{kind}-type": event, ":content-type": "application/json", ":message-type": kind}
     headers = b"".join(
         bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(text)) + text.encode()
         for name, text in named.items()
     )
-    payload = json.dumps(value).encode()
+    payload = _unescaped(value) if raw else json.dumps(value).encode()
     prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
     front = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + payload
     return front + struct.pack(">I", zlib.crc32(front))
@@ -240,9 +253,13 @@ class Converse:
         """A piece of answer."""
         self._delta(call, "text", {"text": text})
 
+    def begin(self, call: Call) -> None:
+        """What comes before the first frame of text."""
+        self._block(call, "text")
+
     def text_frame(self, text: str) -> bytes:
         """The bytes of the frame of a piece of answer, with its characters unescaped."""
-        return aws_frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}})
+        return aws_frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}}, raw=True)
 
     def think(self, call: Call, text: str) -> None:
         """A piece of thinking."""
@@ -333,6 +350,10 @@ class Cohere:
         """A piece of answer."""
         self._content(call, "text", text)
 
+    def begin(self, call: Call) -> None:
+        """What comes before the first frame of text."""
+        self._content(call, "text", "")
+
     def text_frame(self, text: str) -> bytes:
         """The bytes of the frame of a piece of answer, with its characters unescaped."""
         value = {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": text}}}}
@@ -389,6 +410,8 @@ class Cohere:
             start = {"index": len(kinds) - 1, "delta": {"message": {"content": content}}}
             self._event(call, "content-start", start)
         delta = {"message": {"content": {kind: text}}}
+        if not text:
+            return
         self._event(call, "content-delta", {"index": len(kinds) - 1, "delta": delta})
 
     def _event(self, call: Call, kind: str, value: Json) -> None:
@@ -404,6 +427,10 @@ class Ollama:
     def text(self, call: Call, text: str) -> None:
         """A piece of answer."""
         self._line(call, {"message": {"role": "assistant", "content": text}, "done": False})
+
+    def begin(self, call: Call) -> None:
+        """Nothing comes before the first line of text."""
+        call.content_type = "application/x-ndjson"
 
     def text_frame(self, text: str) -> bytes:
         """The bytes of the line of a piece of answer, with its characters unescaped."""
@@ -458,10 +485,11 @@ def _joined(content: str | Iterable[Json]) -> str:
 
 def _flat(content: t.Any) -> str:
     """The text of a result in whichever shape the vendor wants it."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        return "".join(_flat(value) for value in content.values())
     if isinstance(content, list):
-        return "".join(_flat(part.get("text") or part.get("document") or part) for part in content)
+        return "".join(_flat(part.get("text") or part["document"]["data"]) for part in content)
+    if isinstance(content, dict):
+        only = (
+            content.get("content", content.get("output", content.get("error"))) if len(content) == 1 else None
+        )
+        return only if isinstance(only, str) else json.dumps(content)
     return str(content)

@@ -44,8 +44,20 @@ def until(condition: Callable[[], t.Any], what: str, seconds: float = BOUND_S) -
 
 
 def environ(vendor: Vendor, **more: str) -> dict[str, str]:
-    """The environment in which both wires lead to ``vendor`` and HTTP tools may reach this machine."""
+    """The environment in which all wires lead to ``vendor`` and HTTP tools may reach this machine."""
+    host = vendor.base.removesuffix("/v1")
     return {
+        "OPENAI_API_BASE": vendor.base,
+        "OPENAI_API_KEY": SECRET,
+        "GEMINI_API_BASE": f"{host}/v1beta",
+        "GEMINI_API_KEY": SECRET,
+        "STUDIO_BEDROCK_API_BASE": host,
+        "AWS_BEARER_TOKEN_BEDROCK": SECRET,
+        "AWS_REGION": "us-east-1",
+        "STUDIO_COHERE_API_BASE": host,
+        "COHERE_API_KEY": SECRET,
+        "STUDIO_OLLAMA_API_BASE": host,
+        "STUDIO_OLLAMA_API_KEY": SECRET,
         "STUDIO_OPENAI_COMPATIBLE_API_BASE": vendor.base,
         "STUDIO_OPENAI_COMPATIBLE_API_KEY": SECRET,
         "ANTHROPIC_API_BASE": vendor.base,

@@ -35,40 +35,40 @@ def cut_call(speaker: Speaker, call: Call) -> None:
     speaker.finish(call, "length")
 
 
-def test_decide_03_a_cut_call_never_runs(engine: Engine) -> None:
+def test_decide_03_a_cut_call_never_runs(fragmented: Engine) -> None:
     """By default the run fails and says why."""
-    live = engine.run(lambda call: cut_call(engine.speaker, call), tools=[engine.tool("save")])
-    assert engine.ran == []
+    live = fragmented.run(lambda call: cut_call(fragmented.speaker, call), tools=[fragmented.tool("save")])
+    assert fragmented.ran == []
     assert live.terminal.code == "tool_call_truncated"
     assert "max_tokens" in live.terminal.message
     assert live.ends == [("save", "error")]
 
 
-def test_decide_03_the_model_is_told_as_often_as_it_may_be(engine: Engine) -> None:
+def test_decide_03_the_model_is_told_as_often_as_it_may_be(fragmented: Engine) -> None:
     """With one retry: told once, then the run fails."""
 
     def cut(call: Call) -> None:
-        cut_call(engine.speaker, call)
+        cut_call(fragmented.speaker, call)
 
-    live = engine.run(cut, cut, tools=[engine.tool("save")], cut_call_retries=1)
-    ((_, told),) = engine.speaker.results(live.calls[1].body)
+    live = fragmented.run(cut, cut, tools=[fragmented.tool("save")], cut_call_retries=1)
+    ((_, told),) = fragmented.speaker.results(live.calls[1].body)
     assert "cut off" in told
-    assert engine.ran == []
+    assert fragmented.ran == []
     assert live.terminal.code == "tool_call_truncated"
 
 
-def test_decide_05_malformed_is_not_called_truncated(engine: Engine) -> None:
+def test_decide_05_malformed_is_not_called_truncated(fragmented: Engine) -> None:
     """The reason is the arguments, and the raw text is kept for operators only."""
 
     def broken(call: Call) -> None:
-        engine.speaker.tool(call, 0, "c", "act", '{"action": listt"}')
-        engine.speaker.finish(call, "tool_calls", (10, 20))
+        fragmented.speaker.tool(call, 0, "c", "act", '{"action": listt"}')
+        fragmented.speaker.finish(call, "tool_calls", (10, 20))
 
-    live = engine.run(broken, engine.answer(), tools=[engine.tool("act")])
-    ((_, told),) = engine.speaker.results(live.calls[1].body)
+    live = fragmented.run(broken, fragmented.answer(), tools=[fragmented.tool("act")])
+    ((_, told),) = fragmented.speaker.results(live.calls[1].body)
     assert "not valid JSON" in told
     assert "cut" not in told
-    assert engine.ran == []
+    assert fragmented.ran == []
     (entry,) = live.row["tool_calls"]["agent_1"]
     assert (entry["arguments"], entry["status"]) == ('{"action": listt"}', "error")
 

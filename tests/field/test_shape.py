@@ -7,7 +7,7 @@ import typing as t
 import pytest
 
 from tests.field.rig import Engine
-from tests.field.wires import sse
+from tests.field.wires import RUNNING, sse
 from tests.support.vendor import Call
 
 
@@ -32,25 +32,14 @@ def test_shape_01_empty_choices_first_and_last(chat: Engine) -> None:
     assert live.output["tokens"] == {"input": 7, "output": 3, "total": 10}
 
 
-def test_shape_03_running_totals_are_not_added_up(engine: Engine) -> None:
+@pytest.mark.parametrize("name", RUNNING)
+def test_shape_03_running_totals_are_not_added_up(over: t.Callable[[str], Engine], name: str) -> None:
     """The last value of a call counts; two rounds are the sum of their last values."""
+    engine = over(name)
 
     def say(call: Call, last: bool) -> None:
         for count in (1, 50):
-            if engine.speaker.name == "openai_chat":
-                call.send_bytes(
-                    sse({"choices": [{"index": 0, "delta": {"content": "x"}}], "usage": usage(10, count)})
-                )
-            else:
-                engine.speaker.text(call, "x")
-                engine.speaker.event(  # type: ignore[union-attr]
-                    call,
-                    {
-                        "type": "message_delta",
-                        "delta": {},
-                        "usage": {"input_tokens": 10, "output_tokens": count},
-                    },
-                )
+            engine.speaker.running(call, "x", 10, count)  # type: ignore[union-attr]  # those of RUNNING can
         if not last:
             engine.speaker.tool(call, 0, "c", "look", "{}")
         engine.speaker.finish(call, "stop" if last else "tool_calls", (10, 100))

@@ -95,7 +95,8 @@ def test_stall_04_a_silent_vendor_is_given_up(impatient: Server, vendor: Vendor,
 
     def ping() -> None:
         while True:
-            call.send_bytes(b": ping\n\n")
+            if call.content_type == "text/event-stream":
+                call.send_bytes(b": ping\n\n")
             if speaker.name == "anthropic_messages":
                 call.send_bytes(b'event: ping\ndata: {"type": "ping"}\n\n')
             gevent.sleep(0.1)

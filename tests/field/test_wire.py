@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import typing as t
 
@@ -14,49 +15,33 @@ from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
 from tests.field.plugin import BYTES
 from tests.field.rig import Engine, Live, Server, until
-from tests.field.wires import Speaker, sse
-from tests.providers.driving import WIRES as DECODERS
+from tests.field.wires import EVENTFUL, WIRES, Speaker, spoken
 from tests.providers.driving import decode
 from tests.support.sse import Frame, parse
 from tests.support.vendor import Call, Vendor
 
 BEIJING = "北京🌍"
-BODIES = {
-    "openai-chat": [
-        sse({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}),
-        f'data: {{"choices":[{{"index":0,"delta":{{"content":"{BEIJING}"}}}}]}}\n\n'.encode(),
-        sse({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
-        b"data: [DONE]\n\n",
-    ],
-    "anthropic-messages": [
-        sse({"type": "message_start", "message": {"model": "claude", "content": []}}),
-        sse({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"'
-        + f'{BEIJING}"}}}}\n\n'.encode(),
-        sse({"type": "content_block_stop", "index": 0}),
-        sse({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}),
-        sse({"type": "message_stop"}),
-    ],
-}
 
 
-@pytest.mark.parametrize("wire", list(BODIES))
-def test_wire_01_a_body_cut_after_every_byte(wire: str) -> None:
+@pytest.mark.parametrize("name", list(WIRES))
+def test_wire_01_a_body_cut_after_every_byte(name: str) -> None:
     """One run per cut, and every byte alone: the text is whole each time."""
-    body = b"".join(BODIES[wire])
+    speaker = WIRES[name]()
+    body = b"".join(spoken(speaker, BEIJING)[:3])
+    wire = importlib.import_module(f"providers.{speaker.name}").WIRE
     for cut in range(len(body) + 1):
-        seen = decode(DECODERS[wire], [body[:cut], body[cut:]])
+        seen = decode(wire, [body[:cut], body[cut:]])
         assert (seen.text, seen.reason) == (BEIJING, "stop"), cut
-    assert decode(DECODERS[wire], [body[n : n + 1] for n in range(len(body))]).text == BEIJING
+    assert decode(wire, [body[n : n + 1] for n in range(len(body))]).text == BEIJING
 
 
 def test_wire_01_writes_cut_after_every_byte(engine: Engine) -> None:
     """The same over a socket: the event with the text comes in two writes, one run per cut."""
-    name = "openai-chat" if engine.speaker.name == "openai_chat" else "anthropic-messages"
-    before, event, after = _around(BODIES[name])
+    before, event, after, content_type = spoken(engine.speaker, BEIJING)
     for cut in range(1, len(event)):
         live = engine.start()
         call = live.call()
+        call.content_type = content_type
         call.send_bytes(before + event[:cut])
         gevent.sleep(0)
         call.send_bytes(event[cut:])
@@ -65,36 +50,31 @@ def test_wire_01_writes_cut_after_every_byte(engine: Engine) -> None:
         assert live.end().output["content"] == live.text == BEIJING, cut
 
 
-def _around(frames: list[bytes]) -> tuple[bytes, bytes, bytes]:
-    (at,) = [n for n, frame in enumerate(frames) if BEIJING.encode() in frame]
-    return b"".join(frames[:at]), frames[at], b"".join(frames[at + 1 :])
-
-
 def test_wire_02_a_line_in_two_packets_and_no_last_blank_line(engine: Engine) -> None:
     """The halves are one event, and the last event counts although nothing follows it."""
-    name = "openai-chat" if engine.speaker.name == "openai_chat" else "anthropic-messages"
-    frames = BODIES[name][:-1] if name == "openai-chat" else BODIES[name]
-    before, event, after = _around(frames)
+    before, event, after, content_type = spoken(engine.speaker, BEIJING)
     live = engine.start()
     call = live.call()
+    call.content_type = content_type
     call.send_bytes(before + event[:30])
     gevent.sleep(0.05)
     call.send_bytes(event[30:])
     live.until(ev.TextDelta)
-    call.send_bytes(after.removesuffix(b"\n\n"))
+    call.send_bytes(after.removesuffix(b"data: [DONE]\n\n").rstrip(b"\r\n"))
     call.end_body()
     assert live.end().text == live.output["content"] == BEIJING
     assert live.output["finishReason"] == "stop"
 
 
-def test_wire_04_comments_are_no_data(engine: Engine) -> None:
+@pytest.mark.parametrize("name", EVENTFUL)
+def test_wire_04_comments_are_no_data(over: t.Callable[[str], Engine], name: str) -> None:
     """Neither alone nor glued before a data line, nor with a line of its own."""
+    engine = over(name)
     live = engine.start()
     call = live.call()
     call.send_bytes(b": WAITING\n\n")
     call.send_bytes(b":ping\n")
-    if engine.speaker.name == "anthropic_messages":
-        engine.speaker.begin_text(call)  # type: ignore[union-attr]
+    engine.speaker.begin(call)
     call.send_bytes(b": OPENROUTER PROCESSING\n" + engine.speaker.text_frame("hi"))
     engine.speaker.finish(call)
     assert live.end().output["content"] == live.text == "hi"

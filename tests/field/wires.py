@@ -1,4 +1,4 @@
-"""Speaks either vendor protocol to a held call, so that one case is told once for both.
+"""Speaks each vendor protocol to a held call, so that one case is told once for all.
 
 Law of this room: a speaker says what a well-behaved vendor would say; odd bytes are sent by the test itself.
 """
@@ -8,14 +8,10 @@ from __future__ import annotations
 import json
 import typing as t
 
+from tests.field.more_wires import Cohere, Converse, Gemini, Ollama, Responses, sse
 from tests.support.vendor import Call
 
-
-def sse(value: t.Any, event: str | None = None) -> bytes:
-    """One frame of an upstream stream; strings go as they are."""
-    data = value if isinstance(value, str) else json.dumps(value)
-    head = f"event: {event}\n" if event else ""
-    return f"{head}data: {data}\n\n".encode()
+__all__ = ["EVENTFUL", "FRAGMENTED", "RUNNING", "WIRES", "Chat", "Messages", "Speaker", "spoken", "sse"]
 
 
 class Chat:
@@ -27,6 +23,14 @@ class Chat:
     def text(self, call: Call, text: str) -> None:
         """A piece of answer."""
         call.text(text)
+
+    def begin(self, call: Call) -> None:
+        """Nothing comes before the first frame of text."""
+
+    def running(self, call: Call, text: str, given: int, made: int) -> None:
+        """A piece of answer with the usage up to now."""
+        counts = {"prompt_tokens": given, "completion_tokens": made}
+        call.send_bytes(sse({"choices": [{"index": 0, "delta": {"content": text}}], "usage": counts}))
 
     def text_frame(self, text: str) -> bytes:
         """The bytes of the frame of a piece of answer, with its characters unescaped."""
@@ -92,7 +96,13 @@ class Messages:
             b"event: content_block_delta\ndata: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
         )
 
-    def begin_text(self, call: Call) -> None:
+    def running(self, call: Call, text: str, given: int, made: int) -> None:
+        """A piece of answer and the usage up to now."""
+        self.text(call, text)
+        counts = {"input_tokens": given, "output_tokens": made}
+        self.event(call, {"type": "message_delta", "delta": {}, "usage": counts})
+
+    def begin(self, call: Call) -> None:
         """Open text block 0."""
         self._block(call, "text", {"type": "text", "text": ""})
 
@@ -181,5 +191,53 @@ def _text(content: t.Any) -> str:
     return "".join(block.get("text", "") for block in content if block["type"] == "text")
 
 
-Speaker = Chat | Messages
-WIRES: dict[str, type[Chat] | type[Messages]] = {"chat": Chat, "messages": Messages}
+Speaker = Chat | Messages | Responses | Gemini | Converse | Cohere | Ollama
+WIRES: dict[str, t.Callable[[], Speaker]] = {
+    "chat": Chat,
+    "messages": Messages,
+    "responses": Responses,
+    "gemini": Gemini,
+    "converse": Converse,
+    "cohere": Cohere,
+    "ollama": Ollama,
+}
+
+
+class Tape:
+    """Stands where a call stands and keeps what a speaker sends.
+
+    :ivar pieces: each send on its own.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.content_type = "text/event-stream"
+        self.body = {"model": "m"}
+
+    def send_bytes(self, piece: bytes) -> None:
+        """Keep it."""
+        self.pieces.append(piece)
+
+    send = Call.send
+    text = Call.text
+
+    def end_body(self) -> None:
+        """Nothing more comes."""
+
+
+def spoken(speaker: Speaker, text: str) -> tuple[bytes, bytes, bytes, str]:
+    """An answer of one piece: what comes before its frame, the frame, what follows, and the content type."""
+    tape = t.cast("t.Any", Tape())
+    speaker.begin(tape)
+    before = b"".join(tape.pieces)
+    tape.pieces.clear()
+    speaker.finish(tape)
+    return before, speaker.text_frame(text), b"".join(tape.pieces), tape.content_type
+
+
+#: Those that send events as text, where a comment may stand.
+EVENTFUL = [name for name in WIRES if name not in ("converse", "ollama")]
+#: Those that state usage more than once.
+RUNNING = ["chat", "messages", "gemini"]
+#: Those whose arguments are text that comes in pieces, so that it can be cut or malformed.
+FRAGMENTED = [name for name in WIRES if name not in ("gemini", "ollama")]

@@ -7,7 +7,7 @@ import gevent.event
 import pytest
 
 from app.engine.scope import Cancelled, RunScope
-from providers import spec
+from providers import http, spec
 from providers.auth import HeaderAuth, NoAuth
 from tests.providers.calling import (
     ANSWER,
@@ -198,6 +198,18 @@ class TestAnswersThatAreNoStream:
 
 
 class TestLimits:
+    def test_a_finished_answer_waits_for_no_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who keeps the connection open after the finish holds up nobody, whatever the idle limit is."""
+        monkeypatch.setattr(http, "FINISHED_S", 0.05)
+
+        def handle(peer: Peer) -> None:
+            peer.request()
+            peer.send(CHUNKED + piece(sse(chunk({"content": "ok"}, "stop"))))
+            peer.gone()
+
+        with raw_server(handle) as address:
+            assert text(address, idle_s=600) == "ok"
+
     def test_idle_between_pieces(self) -> None:
         closed = gevent.event.Event()
 

@@ -247,7 +247,7 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
         ({"fallbacks": ["open/one"]}, "fallbacks[0]", "asked already"),
         ({"fallbacks": ["closed/one", "closed/one"]}, "fallbacks[1]", "asked already"),
         ({"fallbacks": "closed/one"}, "fallbacks", "list"),
-        ({"fallbacks": ["open/m%d" % n for n in range(9)]}, "fallbacks", "at most 8"),
+        ({"fallbacks": [f"open/m{n}" for n in range(9)]}, "fallbacks", "at most 8"),
         ({"files": "{{ input.files }}"}, "files", None),
         ({"files": "{{ input.files"}, "files", "template syntax"),
         ({"files": "x.png"}, "files", "{{ input.files }}"),
