@@ -2,7 +2,7 @@
 
 Law of this room: litellm is asked for one streamed call and its chunks are read like those of any chat completion.
 The call runs in the caller's own greenlet, over sockets that wait cooperatively, so a wait inside it is interrupted
-like any other; no thread and no event loop is started. What the bridge loses is listed in
+like any other; no thread of the operating system and no event loop is started. What the bridge loses is listed in
 ``docs/decisions/0010-own-wires-and-the-bridge.md``.
 """
 

@@ -38,17 +38,18 @@ _TORN = frozenset({"RemoteProtocolError", "ReadError", "IncompleteRead", "Connec
 def bridge_error(error: Exception, *, begun: bool = False) -> ProviderError:
     """What an exception of a call, or of its stream, means.
 
-    :param begun: the answer had begun; a connection that ends then tore it.
-
     A ``ProviderError`` anywhere among its causes is what was thrown into the wait (the idle limit): it is given back.
+
+    :param begun: the answer had begun; a connection that ends then tore it.
     """
     for cause in _causes(error):
         if isinstance(cause, ProviderError):
             return cause
-    if begun and any(type(cause).__name__ in _TORN for cause in _causes(_root(error))):
-        return errors.failure("provider_bad_stream", detail=str(error).partition("\nTraceback")[0])
+    torn = begun and any(type(cause).__name__ in _TORN for cause in _causes(error))
     error = _root(error)
     detail = str(getattr(error, "message", None) or error).partition("\nTraceback")[0]
+    if torn:
+        return errors.failure("provider_bad_stream", detail=detail)
     status = _status(error)
     # The status and the vendor's own words are read as on any other wire; the class knows better where it is special.
     read = errors.http_error(status or 500, _headers(error), detail.encode("utf-8", "replace"))

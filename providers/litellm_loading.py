@@ -7,12 +7,15 @@ log, count, call back) is switched off before anybody gets it.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import logging
 import os
 import typing as t
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 from gevent import get_hub, monkey
 from gevent.event import Event
@@ -90,7 +93,7 @@ def load(waits: Waits) -> t.Any:
 def _import() -> t.Any:
     for name, value in _ENVIRON.items():
         os.environ.setdefault(name, value)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _no_farewell():
         warnings.simplefilter("ignore")
         litellm = importlib.import_module("litellm")
         _silence(litellm)
@@ -100,6 +103,24 @@ def _import() -> t.Any:
     # Its types of a vendor are made when that vendor is first called, each with a note on how pydantic reads them.
     warnings.filterwarnings("ignore", r"Items? .* on TypedDict class", UserWarning)
     return litellm
+
+
+@contextmanager
+def _no_farewell() -> Iterator[None]:
+    """What litellm would do when the process ends runs an event loop, which a process like ours must not."""
+    module: t.Any = atexit
+    register = module.register
+
+    def pick(function: t.Any, *args: t.Any, **kwargs: t.Any) -> t.Any:
+        if str(getattr(function, "__module__", "")).startswith("litellm"):
+            return function
+        return register(function, *args, **kwargs)
+
+    module.register = pick
+    try:
+        yield
+    finally:
+        module.register = register
 
 
 def _silence(litellm: t.Any) -> None:
@@ -112,9 +133,25 @@ def _silence(litellm: t.Any) -> None:
     # Every chunk and every end is handed to a pool of threads that runs an event loop to log it: to nobody here.
     pool = importlib.import_module("litellm.litellm_core_utils.thread_pool_executor").executor
     pool.submit = _discard
+    # Monitoring of its own parts, which runs an event loop at every call.
+    service = importlib.import_module("litellm._service_logger").ServiceLogging
+    service._dispatch_from_sync = staticmethod(_discard)
+    litellm._async_client_cleanup_registered = True
+    # The body of an error, which a pool of threads reads, and loses when its greenlets are late: read where we wait.
+    client = importlib.import_module("litellm.llms.custom_httpx.http_handler")
+    client._STREAMING_ERROR_BODY_READ_EXECUTOR.submit = _here
 
 
 def _discard(*_args: t.Any, **_kwargs: t.Any) -> Future[None]:
     done: Future[None] = Future()
     done.set_result(None)
+    return done
+
+
+def _here(function: t.Callable[..., t.Any], *args: t.Any, **kwargs: t.Any) -> Future[t.Any]:
+    done: Future[t.Any] = Future()
+    try:
+        done.set_result(function(*args, **kwargs))
+    except Exception as error:
+        done.set_exception(error)
     return done
