@@ -94,6 +94,11 @@ def family(given: ProviderFamily, report: Report) -> ProviderFamily:
         changes["model_dialect"] = lambda model: rules.call(
             "model_dialect", lambda: switches(model), lambda found: isinstance(found, Mapping), {}
         )
+    if given.on_wire is not None:
+        on_wire = given.on_wire
+        changes["on_wire"] = lambda name, claims: rules.call(
+            "on_wire", lambda: on_wire(name, claims), _are_capabilities, Capabilities()
+        )
     return replace(given, **changes)
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from plugins.spec import Capabilities
 
 SOURCE = "developers.openai.com: reasoning guide, model pages"
 
@@ -111,6 +113,13 @@ def claims_of(reasoning: Reasoning | None) -> Mapping[str, t.Any]:
         "thinking_control": control_of(reasoning),
         "thinking_signed": True,
     }
+
+
+def on_wire(wire: str, claims: Capabilities) -> Capabilities:
+    """What the chat-completions endpoint leaves of the claims: it counts what was thought and shows nothing of it."""
+    if wire != "openai_chat" or claims.thinking != "summary":
+        return claims
+    return replace(claims, thinking="hidden", thinking_signed=False)
 
 
 def note_of(reasoning: Reasoning | None, variable: str) -> str:

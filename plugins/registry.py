@@ -66,7 +66,7 @@ class Registry:
         self.manager = manager
         self.listings = Listings()
         self._variables: dict[str, Variables] = {}
-        self._capabilities: dict[tuple[str, str], Capabilities] = {}
+        self._capabilities: dict[tuple[str, str, str], Capabilities] = {}
         self._resolved: dict[
             tuple[str, float | None, float], tuple[tuple[str | None, ...], ResolvedModel]
         ] = {}
@@ -176,7 +176,7 @@ class Registry:
             model=model,
             wire=self._wire(family, model, environ),
             connection=replace(connection, idle_s=idle_s or connection.idle_s, connect_s=connect_s),
-            capabilities=self.capabilities(family, model),
+            capabilities=self.capabilities(family, model, environ),
             dialect=dialect_of(family, model, variables, environ),
             max_concurrency=max_concurrency(family, variables, environ),
         )
@@ -209,15 +209,23 @@ class Registry:
         """
         return self.capabilities(*self._find(model_id))
 
-    def capabilities(self, family: ProviderFamily, model: str) -> Capabilities:
-        """What ``model`` can do, by the family's rule; cached. A rule that raises is reported and claims nothing."""
-        key = (family.id, model)
+    def capabilities(
+        self, family: ProviderFamily, model: str, environ: Mapping[str, str] = os.environ
+    ) -> Capabilities:
+        """What ``model`` can do over the wire that ``environ`` chooses, by the family's rule; cached.
+
+        A rule that raises is reported and claims nothing.
+        """
+        wire = first(self._variables[family.id].wire, environ)[1] if family.on_wire is not None else ""
+        key = (family.id, model, wire)
         found = self._capabilities.get(key)
         if found is None:
             try:
                 found = family.capabilities(
                     model, model_map.lookup(family.registry_prefix, family.registry_providers, model)
                 )
+                if wire in family.other_wires and family.on_wire is not None:
+                    found = family.on_wire(wire, found)
             except Exception as error:
                 plugin = self._family_plugin[family.id]
                 self.manager.failed(

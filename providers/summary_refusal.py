@@ -24,7 +24,7 @@ KEPT_S = 3600.0
 KEPT = 256
 
 _PARAMS = ("reasoning.summary", "reasoning.generate_summary")
-_WORDS = re.compile(r"reasoning[ ._](?:generate_)?summar", re.IGNORECASE)
+_WORDS = re.compile(r"reasoning[ ._](?:generate_)?summary", re.IGNORECASE)
 
 Key = tuple[str, str, str]
 

@@ -159,6 +159,7 @@ FAMILY = ProviderFamily(
     title="Azure",
     wire="openai_responses",
     other_wires=("openai_chat",),
+    on_wire=openai_models.on_wire,
     model_wire=wire,
     auth=ChosenAuth(
         (("api_key",), HeaderAuth("api-key")),

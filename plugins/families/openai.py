@@ -78,6 +78,7 @@ FAMILY = ProviderFamily(
     title="OpenAI",
     wire="openai_responses",
     other_wires=("openai_chat",),
+    on_wire=openai_models.on_wire,
     auth=HeaderAuth("Authorization", "Bearer "),
     connection=ConnectionSpec(
         idle_s=300.0,  # hidden thinking is silence

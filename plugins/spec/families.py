@@ -113,6 +113,8 @@ class ProviderFamily:
     :ivar dialect: switches the wire documents.
     :ivar model_wire: another wire for some models (a name or an object); None from it means ``wire``.
     :ivar other_wires: further wires that ``STUDIO_<FAMILY>_WIRE`` may name for all models of the family.
+    :ivar on_wire: what is otherwise on one of ``other_wires``: ``on_wire(wire, capabilities) -> capabilities``; e.g.
+        thinking that only the family's own wire shows. Default: nothing.
     :ivar list_models: asks the server behind a connection what it has, ``list_models(connection, waits)``, raising
         ``ProviderError``; asked off the hot path, kept for ``list_ttl_s`` seconds, the last good answer kept longer.
     :ivar max_concurrency: how many calls of this family may run at once in one worker; None: no limit.
@@ -136,6 +138,7 @@ class ProviderFamily:
     dialect: Mapping[str, t.Any] = field(default_factory=dict)
     model_wire: Callable[[str], str | Wire | None] | None = None
     other_wires: tuple[str, ...] = ()
+    on_wire: Callable[[str, Capabilities], Capabilities] | None = None
     list_models: Callable[[Connection, Waits], Sequence[str]] | None = None
     list_ttl_s: float = 300.0
     max_concurrency: int | None = None

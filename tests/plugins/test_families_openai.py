@@ -338,3 +338,14 @@ def test_every_claim_of_shown_thinking_can_be_asked_for(registry: Registry, fami
             asked = body(registry, f"{family}/{model}", show_thinking=True)
             assert family == "xai" or asked["reasoning"]["summary"] == "auto"
             assert asked["include"] == ["reasoning.encrypted_content"]
+
+
+@pytest.mark.parametrize("family", ["openai", "azure"])
+def test_chat_completions_show_nothing_of_the_thinking(registry: Registry, family: str) -> None:
+    """The claim goes with the wire that was chosen, and so does what the emitter lets through."""
+    model = f"{family}/gpt-5"
+    assert registry.resolve(model, KEYS).capabilities.thinking == "summary"
+    on_chat = registry.resolve(model, {**KEYS, **CHAT}).capabilities
+    assert (on_chat.thinking, on_chat.thinking_signed) == ("hidden", False)
+    assert on_chat.thinking_control == registry.resolve(model, KEYS).capabilities.thinking_control
+    assert registry.resolve(f"{family}/gpt-4o", {**KEYS, **CHAT}).capabilities.thinking == "none"
