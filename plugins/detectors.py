@@ -13,8 +13,6 @@ import typing as t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import re2  # type: ignore[import-untyped]  # ships no types
-
 _DIGITS = frozenset(string.digits)
 _IBAN_SIGNS = frozenset(string.digits + string.ascii_uppercase)
 
@@ -32,6 +30,27 @@ _IBAN_LENGTHS: t.Final = {
 }  # fmt: skip
 
 
+class _Lazy:
+    """A pattern that is compiled when it is first used: the e-mail's takes 35 MB, which a server that redacts nothing
+    shall not hold.
+    """
+
+    __slots__ = ("_compiled", "_source")
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._compiled: t.Any = None
+
+    def finditer(self, text: str) -> t.Iterator[t.Any]:
+        """As of RE2's own pattern."""
+        if self._compiled is None:
+            import re2  # type: ignore[import-untyped]  # ships no types
+
+            self._compiled = re2.compile(self._source)
+        found: t.Iterator[t.Any] = self._compiled.finditer(text)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class PatternDetector:
     """Candidates of a pattern that stand by themselves and pass a check.
@@ -44,7 +63,7 @@ class PatternDetector:
 
     name: str
     longest: int
-    pattern: t.Any
+    pattern: _Lazy
     check: Callable[[str], bool] = bool
     separators: str = ""
 
@@ -65,7 +84,7 @@ class CardDetector:
 
     name = "card"
     longest = 19 + 8
-    _RUN = re2.compile(r"[0-9]{2,}(?:[ -][0-9]{2,})*")
+    _RUN = _Lazy(r"[0-9]{2,}(?:[ -][0-9]{2,})*")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """See :class:`plugins.spec.Detector`. Among other numbers any group can be the first or last."""
@@ -96,7 +115,7 @@ class IbanDetector:
 
     name = "iban"
     longest = max(_IBAN_LENGTHS.values()) + max(_IBAN_LENGTHS.values()) // 4
-    _HEAD = re2.compile(r"[A-Za-z]{2}[0-9]{2}")
+    _HEAD = _Lazy(r"[A-Za-z]{2}[0-9]{2}")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """See :class:`plugins.spec.Detector`."""
@@ -198,12 +217,12 @@ def _is_phone(text: str) -> bool:
 EMAIL = PatternDetector(
     "email",
     64 + 1 + 63 + 3 * 64 + 25,
-    re2.compile(r"[\pL\pN._%+'-]{1,64}@[\pL\pN-]{1,63}(?:\.[\pL\pN-]{1,63}){0,3}\.\pL{2,24}"),
+    _Lazy(r"[\pL\pN._%+'-]{1,64}@[\pL\pN-]{1,63}(?:\.[\pL\pN-]{1,63}){0,3}\.\pL{2,24}"),
 )
 PHONE = PatternDetector(
     "phone",
     2 + 14 * 4,
-    re2.compile(
+    _Lazy(
         r"\+[0-9](?:[ ./-]?\(?[0-9]\)?){7,14}"  # with a country code
         r"|\(?[2-9][0-9]{2}\)?[ .-][2-9][0-9]{2}[ .-][0-9]{4}"  # North America
         r"|\([1-9][0-9]\) ?9?[0-9]{4}[ -]?[0-9]{4}"  # Brazil
@@ -213,18 +232,18 @@ PHONE = PatternDetector(
     _is_phone,
     " -./",
 )
-CPF = PatternDetector("cpf", 14, re2.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}"), is_cpf)
+CPF = PatternDetector("cpf", 14, _Lazy(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}"), is_cpf)
 CNPJ = PatternDetector(
     "cnpj",
     18,
-    re2.compile(r"[0-9A-Za-z]{2}\.?[0-9A-Za-z]{3}\.?[0-9A-Za-z]{3}/?[0-9A-Za-z]{4}-?[0-9]{2}"),
+    _Lazy(r"[0-9A-Za-z]{2}\.?[0-9A-Za-z]{3}\.?[0-9A-Za-z]{3}/?[0-9A-Za-z]{4}-?[0-9]{2}"),
     is_cnpj,
 )
-SSN = PatternDetector("us-ssn", 11, re2.compile(r"[0-9]{3}(?:-[0-9]{2}-| [0-9]{2} )[0-9]{4}"), _is_ssn)
+SSN = PatternDetector("us-ssn", 11, _Lazy(r"[0-9]{3}(?:-[0-9]{2}-| [0-9]{2} )[0-9]{4}"), _is_ssn)
 IP = PatternDetector(
     "ip",
     45,
-    re2.compile(
+    _Lazy(
         r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[0-9]{1,3}){3}"
         r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
         r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}"
