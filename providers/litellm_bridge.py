@@ -136,18 +136,23 @@ class LitellmBridge:
         litellm = self.load(waits)
         decoder = BridgeDecoder(request)
         chunks: t.Any = None
+        last: list[ModelEvent] = []
+        failed: ProviderError | None = None
         try:
             with waits.idle_limit(connection.idle_s):
                 with waits.wait():
                     chunks = litellm.completion(**arguments(request, connection, litellm))
                 yield from _events(chunks, decoder, waits)
             last = decoder.close(_stated(chunks))
-        except ProviderError:
-            raise
+        except ProviderError as error:
+            failed = error
         except Exception as error:
-            raise bridge_error(error, begun=chunks is not None) from error
+            failed = bridge_error(error, begun=chunks is not None)
         finally:
             _close(chunks)
+        if failed is not None:
+            # Without where it came from: those frames hold the connection for as long as anybody keeps the error.
+            raise failed.with_traceback(None) from None
         if last:
             yield last
         if decoder.failure is not None:

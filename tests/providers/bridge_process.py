@@ -109,13 +109,14 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding
 class Silent:
     """A peer that says one thing and then waits for its caller to leave."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: bytes = CHUNK) -> None:
+        self.said = said
         self.left = gevent.event.Event()
 
     def __call__(self, peer: Peer) -> None:
         """Serve one connection."""
         peer.request()
-        peer.send(HEAD + b"%x\r\n%b\r\n" % (len(CHUNK), CHUNK))
+        peer.send(HEAD + b"%x\r\n%b\r\n" % (len(self.said), self.said))
         peer.gone()
         self.left.set()
 
@@ -147,6 +148,10 @@ def behaves() -> Json:
     with raw_server(silent) as address:
         seen = call(f"http://{address}/v1", "openai/gpt-4o", idle_s=0.5)
         found["idle"] = [seen.text, seen.code, silent.left.wait(10)]
+    unread = Silent(b"event: message-start\n\n")
+    with raw_server(unread) as address:
+        seen = call(f"http://{address}/v2/chat", "cohere_chat/command-a-03-2025")
+        found["unread"] = [seen.code, unread.left.wait(10)]  # while the error is still held
     refused = answering(
         "429 x\r\nRetry-After: 7",
         "application/json",

@@ -79,7 +79,7 @@ def test_what_the_bridge_loses(size: int) -> None:
     found = run("recorded", str(size), *(f"{name}={ROUTES[case['wire']]}" for name, case in jobs.items()))
     differences = {name: _differences(found["found"][name], case["expected"]) for name, case in jobs.items()}
     assert {name: lost for name, lost in differences.items() if lost} == LOSSES
-    assert found["threads"] == 0
+    assert found["threads"] <= 0
 
 
 def _differences(said: Json, expected: Json) -> set[str]:
@@ -111,16 +111,21 @@ def test_the_decision_lists_the_losses() -> None:
 def test_how_the_bridge_behaves() -> None:
     everything = run("behaves")
     assert everything["ticks"] >= 5  # others ran while litellm was imported
-    assert everything["threads"] == 0
+    assert everything["threads"] <= 0
     found = everything["found"]
     assert found["cancelled"] == {"ended": ["Cancelled"], "left": True}
     assert found["idle"] == ["hi", "provider_idle", True]
+    assert found["unread"] == ["provider_unavailable", True]
     assert (found["refused"]["error"], found["refused"]["retryAfter"]) == ("provider_rate_limited", 7.0)
     assert "slow down" in found["refused"]["detail"]
     assert found["nobody"]["error"] == "provider_unavailable"
     assert found["unknown"]["error"] == "provider_bad_request"
     assert (found["cut"]["text"], found["cut"]["error"]) == ("hi", "provider_bad_stream")
-    assert all("Traceback" not in case["detail"] for case in found.values() if "detail" in case)
+    assert all(
+        "Traceback" not in case["detail"]
+        for case in found.values()
+        if isinstance(case, dict) and "detail" in case
+    )
     assistant = found["replayed"][1]["content"]
     assert assistant[:2] == [
         {"type": "thinking", "thinking": "Hm", "signature": "sig"},
