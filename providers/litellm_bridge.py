@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import typing as t
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -136,12 +137,14 @@ class LitellmBridge:
         litellm = self.load(waits)
         decoder = BridgeDecoder(request)
         chunks: t.Any = None
+        upstream: list[t.Any] = []
         last: list[ModelEvent] = []
         failed: ProviderError | None = None
         try:
             with waits.idle_limit(connection.idle_s):
                 with waits.wait():
                     chunks = litellm.completion(**arguments(request, connection, litellm))
+                upstream = _upstream(chunks)
                 yield from _events(chunks, decoder, waits)
             last = decoder.close(_stated(chunks))
         except ProviderError as error:
@@ -149,7 +152,8 @@ class LitellmBridge:
         except Exception as error:
             failed = bridge_error(error, begun=chunks is not None)
         finally:
-            _close(chunks)
+            for each in (chunks, *upstream):
+                _close(each)
         if failed is not None:
             # Without where it came from: those frames hold the connection for as long as anybody keeps the error.
             raise failed.with_traceback(None) from None
@@ -183,11 +187,22 @@ def _stated(chunks: t.Any) -> t.Any:
     return None
 
 
-def _close(chunks: t.Any) -> None:
-    """End the upstream connection, whatever state it is in."""
-    close = getattr(chunks, "close", None)
+def _upstream(chunks: t.Any) -> list[t.Any]:
+    """What a stream of litellm's reads from, down to the lines of the answer: it forgets them when it fails."""
+    found: list[t.Any] = []
+    inner = getattr(chunks, "completion_stream", None)
+    while inner is not None and all(inner is not each for each in found):
+        found.append(inner)
+        inner = getattr(inner, "response_iterator", None) or getattr(inner, "streaming_response", None)
+    return found
+
+
+def _close(stream: t.Any) -> None:
+    """End the upstream connection, whatever state it is in: some of its readers cannot be closed, some are closed."""
+    close = getattr(stream, "close", None)
     if close is not None:
-        close()
+        with suppress(Exception):
+            close()
 
 
 def arguments(request: ModelRequest, connection: Connection, litellm: t.Any) -> Json:
