@@ -79,7 +79,8 @@ def parse(given: Mapping[str, str], families: Collection[str]) -> tuple[Query, l
             shown = [choice for choice in choices if not choice.startswith("-")]
             problems.append(f"There is no {name} “{value[:60]}”; there are {', '.join(shown)}.")
     page = given.get("page", "1").strip()
-    found["page"] = min(max(int(page), 1), MAX_PAGE) if page.isascii() and page[:9].isdigit() else 1
+    number = int(page[:9]) if page.isascii() and page.isdigit() else 1
+    found["page"] = min(max(number, 1), MAX_PAGE)
     return Query(**found), problems
 
 

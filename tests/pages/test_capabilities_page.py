@@ -176,7 +176,18 @@ def test_every_word_of_a_search_has_to_be_there() -> None:
 
 @pytest.mark.parametrize(
     ("given", "page"),
-    [("2", 2), ("0", 1), ("-1", 1), ("x", 1), ("9" * 400, 10_000), ("٣", 1), ("", 1), ("1e3", 1)],
+    [
+        ("2", 2),
+        ("0", 1),
+        ("-1", 1),
+        ("x", 1),
+        ("123456789x", 1),
+        ("9" * 400, 10_000),
+        ("9" * 5_000, 10_000),
+        ("٣", 1),
+        ("", 1),
+        ("1e3", 1),
+    ],
 )
 def test_a_page_is_a_number(given: str, page: int) -> None:
     assert parse({"page": given}, ())[0].page == page
