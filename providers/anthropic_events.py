@@ -12,7 +12,7 @@ import json
 import typing as t
 
 from providers import errors
-from providers.decoding import EventStreamDecoder, Reader, count
+from providers.decoding import EventStreamDecoder, Reader, count, place
 from providers.spec import (
     FinishReason,
     ModelEvent,
@@ -68,7 +68,7 @@ class AnthropicDecoder(EventStreamDecoder):
         if kind == "content_block_delta" and self._plain:
             try:
                 delta = value["delta"]
-                if delta["type"] == "text_delta" and (text := delta["text"]):
+                if delta["type"] == "text_delta" and (text := delta["text"]) and type(text) is str:
                     self._open[value["index"]].text.append(text)
                     self.moved = self._answered = True
                     out.append(TextDelta(text))
@@ -77,11 +77,11 @@ class AnthropicDecoder(EventStreamDecoder):
                 pass
         if kind == "ping":
             return
-        handler = _EVENTS.get(kind or "")
+        handler = _EVENTS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             self.moved = True
             handler(self, value, out)
-        elif value.get("error") or errors.says_failure(kind):
+        elif value.get("error") or errors.has_error(value):
             raise errors.in_band_error(value.get("error") or value)
 
     def _start(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
@@ -99,7 +99,7 @@ class AnthropicDecoder(EventStreamDecoder):
         given = value.get("content_block")
         if not isinstance(given, dict):
             return
-        block = self._add(value.get("index"), str(given.get("type")), dict(given))
+        block = self._add(place(value.get("index")), str(given.get("type")), dict(given))
         if block.kind == "text":
             self._text(block, given.get("text"), out)
         elif block.kind == "thinking":
@@ -117,9 +117,10 @@ class AnthropicDecoder(EventStreamDecoder):
         if not isinstance(delta, dict):
             return
         kind = delta.get("type")
-        block = self._open.get(value.get("index"))
+        index = place(value.get("index"))
+        block = self._open.get(index)
         if block is None:  # a copy of the protocol that leaves out the starts
-            block = self._add(value.get("index"), "thinking" if kind == "thinking_delta" else "text", {})
+            block = self._add(index, "thinking" if kind == "thinking_delta" else "text", {})
         if kind == "text_delta":
             self._text(block, delta.get("text"), out)
         elif kind == "thinking_delta":
@@ -134,7 +135,7 @@ class AnthropicDecoder(EventStreamDecoder):
             _merge(block.data, delta)
 
     def _block_stop(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
-        block = self._open.get(value.get("index"))
+        block = self._open.get(place(value.get("index")))
         if block is not None and block.call is not None:
             block.call.closed = True
 

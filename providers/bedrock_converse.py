@@ -19,8 +19,8 @@ from providers import http
 from providers.aws_events import AwsEventReader
 from providers.aws_failures import aws_error
 from providers.bedrock_request import WIRE_NAME, build_request
-from providers.decoding import EventStreamDecoder, count
-from providers.errors import failure, in_band_error
+from providers.decoding import EventStreamDecoder, count, place
+from providers.errors import failure, in_band_error, says_failure
 from providers.spec import (
     FinishReason,
     ModelEvent,
@@ -100,7 +100,7 @@ class ConverseDecoder(EventStreamDecoder):
             try:
                 text = value["delta"]["text"]
                 block = self._open[value["contentBlockIndex"]]
-                if text and block.kind == "text":
+                if text and type(text) is str and block.kind == "text":
                     block.text.append(text)
                     self.moved = self._answered = True
                     out.append(TextDelta(text))
@@ -111,6 +111,8 @@ class ConverseDecoder(EventStreamDecoder):
         if handler is not None:
             self.moved = True
             handler(self, value, out)
+        elif says_failure(kind := self._event.decode("ascii", "replace")):
+            raise in_band_error({"type": kind, **value})
 
     def _message_start(self, value: Json, out: list[ModelEvent]) -> None:
         """A message begins; one that begins again numbers its blocks anew."""
@@ -120,7 +122,7 @@ class ConverseDecoder(EventStreamDecoder):
         start = value.get("start")
         if not isinstance(start, dict):
             return
-        index = value.get("contentBlockIndex")
+        index = place(value.get("contentBlockIndex"))
         if isinstance(tool := start.get("toolUse"), dict):
             self._flush(out)
             block = self._add(index, "toolUse", dict(tool))
@@ -132,14 +134,14 @@ class ConverseDecoder(EventStreamDecoder):
         delta = value.get("delta")
         if not isinstance(delta, dict):
             return
-        index = value.get("contentBlockIndex")
+        index = place(value.get("contentBlockIndex"))
         for key, given in delta.items():
             handler = _DELTAS.get(key)
             if handler is not None:
                 handler(self, index, given, out)
 
     def _block_stop(self, value: Json, out: list[ModelEvent]) -> None:
-        block = self._open.get(value.get("contentBlockIndex"))
+        block = self._open.get(place(value.get("contentBlockIndex")))
         if block is not None and block.call is not None:
             block.call.closed = True
 

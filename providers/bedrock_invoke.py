@@ -22,7 +22,7 @@ from providers.anthropic_request import WIRE_NAME as PROTOCOL
 from providers.anthropic_request import build_body
 from providers.aws_events import AwsEventReader, Payload
 from providers.aws_failures import aws_error
-from providers.errors import failure
+from providers.errors import failure, says_failure
 from providers.spec import AssistantMessage, Connection, HttpRequest, ModelRequest
 from providers.surrogates import encode
 
@@ -66,6 +66,8 @@ class InvokeReader(AwsEventReader):
                 yield b"", _opened(payload)
             elif name == b"error":
                 yield name, payload
+            elif says_failure(kind := name.decode("ascii", "replace")):
+                yield b"error", orjson.dumps({"type": kind, "message": payload.decode("utf-8", "replace")})
 
 
 def _opened(payload: bytes) -> bytes:

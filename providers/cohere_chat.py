@@ -10,7 +10,7 @@ import typing as t
 
 from providers import errors, http
 from providers.cohere_chat_request import build_request
-from providers.decoding import EventStreamDecoder, count
+from providers.decoding import EventStreamDecoder, count, place
 from providers.spec import (
     FinishReason,
     ModelEvent,
@@ -69,7 +69,7 @@ class CohereDecoder(EventStreamDecoder):
         if handler is not None:
             self.moved = True
             handler(self, value, out)
-        elif errors.has_error(value) or (kind is None and value.get("message")):
+        elif errors.has_error(value):
             raise errors.in_band_error(value)
 
     def _content(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
@@ -102,20 +102,20 @@ class CohereDecoder(EventStreamDecoder):
         for call in _calls(value):
             function = _dict(call.get("function"))
             name = function.get("name")
-            if not name or not isinstance(name, str):
-                raise errors.failure("provider_bad_stream", detail="a tool call without a name")
-            opened = self._calls.begin(out, str(call.get("id") or ""), name)
-            self._open[value.get("index")] = opened
+            opened = self._calls.begin(out, str(call.get("id") or ""), name if isinstance(name, str) else "")
+            self._open[place(value.get("index"))] = opened
             _add(opened, function.get("arguments"))
 
     def _call_delta(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
-        opened = self._open.get(value.get("index")) or (self._calls.calls[-1] if self._calls.calls else None)
+        opened = self._open.get(place(value.get("index"))) or (
+            self._calls.calls[-1] if self._calls.calls else None
+        )
         for call in _calls(value):
             if opened is not None:
                 _add(opened, _dict(call.get("function")).get("arguments"))
 
     def _call_end(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
-        opened = self._open.get(value.get("index"))
+        opened = self._open.get(place(value.get("index")))
         if opened is not None:
             opened.closed = True
 
@@ -123,7 +123,8 @@ class CohereDecoder(EventStreamDecoder):
         """Sources that have an address; a document of the request without one is no source to go to."""
         citations = _message(value).get("citations")
         for citation in citations if isinstance(citations, list) else [citations]:
-            for source in _dict(citation).get("sources") or ():
+            sources = _dict(citation).get("sources")
+            for source in sources if isinstance(sources, list) else ():
                 found = _dict(_dict(source).get("document") or _dict(source).get("tool_output"))
                 url = found.get("url")
                 if url and isinstance(url, str) and url not in self._cited:

@@ -152,11 +152,18 @@ class EventStreamDecoder:
             except ValueError:
                 value = self._unusual(payload, out)
             if type(value) is dict:
-                if name and name == b"error" and "error" not in value:
+                if name and name == b"error" and not value.get("error"):
                     raise in_band_error(value)
                 self._value(value, out)
-            elif type(value) is list and has_error(value):
-                raise in_band_error(value)
+            elif value:
+                self._no_object(name, value, out)
+
+    def _no_object(self, name: bytes, value: t.Any, out: list[ModelEvent]) -> None:
+        """A payload that is JSON, but no object: the sentinel in quotes, a report, or nothing that counts."""
+        if isinstance(value, str) and value.strip() == "[DONE]":
+            self._finish(out, sentinel=True)
+        elif name == b"error" or (isinstance(value, str) and not name) or has_error(value):
+            raise in_band_error(value)
 
     def _unusual(self, payload: bytes, out: list[ModelEvent]) -> t.Any:
         """A payload that strict JSON refuses: the sentinel, half a character, or no JSON at all."""
@@ -260,6 +267,11 @@ class EventStreamDecoder:
 
     def _replay(self) -> t.Any:
         raise NotImplementedError
+
+
+def place(value: t.Any) -> int | str | None:
+    """A vendor's number or name of something inside an answer; None where it gives none, or something else."""
+    return value if isinstance(value, (int, str)) else None
 
 
 def count(source: t.Any, *names: str) -> int | None:

@@ -141,14 +141,30 @@ def has_error(value: t.Any) -> bool:
         return bool(value) and has_error(value[0])
     if not isinstance(value, Mapping) or "choices" in value:
         return False
-    return bool(
-        value.get("error") or value.get("errors") or value.get("detail") or says_failure(value.get("type"))
-    )
+    if value.get("error") or any(says_failure(value.get(key)) for key in ("type", "object")):
+        return True
+    if _complains(value):
+        return True
+    if isinstance(value.get("type"), str):  # an event that we do not know may hold any of the following
+        return False
+    reports = any(value.get(key) for key in ("errors", "detail", "error_message"))
+    return reports or value.get("success") is False
 
 
 def says_failure(kind: t.Any) -> bool:
     """Whether the ``type`` of an event, even an unknown one, says that the answer failed (field case ERRLOST-02)."""
-    return isinstance(kind, str) and kind.endswith(("error", "failed", "incomplete"))
+    return isinstance(kind, str) and kind.lower().endswith(
+        ("error", "failed", "failure", "incomplete", "exception")
+    )
+
+
+def _complains(value: Mapping[str, t.Any]) -> bool:
+    """Whether a document is words for somebody to read, with a code of failure where it has a type as well."""
+    texts = (value.get(key) for key in ("message", "msg", "detail"))
+    if not any(isinstance(text, str) and text.strip() for text in texts):
+        return False
+    found = _facts(value)
+    return "type" not in value or found.status is not None or any(code in _TYPED for code in found.codes)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -196,7 +212,16 @@ def _facts(value: t.Any) -> _Facts:
         if isinstance(node, str):
             found.text = found.text or node
             continue
-        for key in ("code", "type", "status", "status_code", "error_code", "error_type", "reason"):
+        for key in (
+            "code",
+            "type",
+            "status",
+            "status_code",
+            "statusCode",
+            "error_code",
+            "error_type",
+            "reason",
+        ):
             _note(found, node.get(key))
     return found
 
@@ -229,6 +254,7 @@ def _nodes(value: t.Any, depth: int) -> Iterator[t.Any]:
             "detail",
             "details",
             "msg",
+            "error_message",
             "metadata",
             "raw",
             "innererror",

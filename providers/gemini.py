@@ -194,6 +194,8 @@ class GeminiDecoder(EventStreamDecoder):
             self._open, self._partial = call, PartialArgs()
         call_open = self._open
         if call_open is None:
+            if given.get("args") or given.get("partialArgs"):
+                raise errors.failure("provider_bad_stream", detail="a tool call without a name")
             return
         partial = given.get("partialArgs")
         if isinstance(partial, list) and partial:

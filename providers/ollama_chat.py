@@ -55,6 +55,8 @@ class OllamaDecoder(EventStreamDecoder):
             self._message(message, message.get("content"), out)
         elif "response" in value:
             self._message(value, value["response"], out)
+        elif not value.get("done") and errors.has_error(value):
+            raise errors.in_band_error(value)
         if value.get("done"):
             self._done(value, out)
 
@@ -76,10 +78,10 @@ class OllamaDecoder(EventStreamDecoder):
         function = call.get("function")
         function = function if isinstance(function, dict) else call
         name = function.get("name")
-        if not name or not isinstance(name, str):
-            raise errors.failure("provider_bad_stream", detail="a tool call without a name")
         self._flush(out)
-        opened = self._calls.begin(out, str(call.get("id") or function.get("id") or ""), name)
+        opened = self._calls.begin(
+            out, str(call.get("id") or function.get("id") or ""), name if isinstance(name, str) else ""
+        )
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             opened.fragments.append(arguments)

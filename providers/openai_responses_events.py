@@ -84,9 +84,9 @@ class ResponsesDecoder(EventStreamDecoder):
         if handler is not None:
             self.moved = True
             handler(self, value, out)
-        elif kind in _ASIDE:
+        elif type(kind) is str and kind in _ASIDE:
             self.moved = True
-        elif value.get("error") or errors.says_failure(kind):
+        elif value.get("error") or errors.has_error(value):
             error = value.get("error") or value
             raise telling(errors.in_band_error(error), error)
         elif type(kind) is str and kind.startswith("response.") and kind not in _WAITING:

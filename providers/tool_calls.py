@@ -12,6 +12,7 @@ import typing as t
 
 import orjson
 
+from providers.errors import failure
 from providers.spec import ModelEvent, ModelRequest, ToolCallReady, ToolCallStarted
 from providers.surrogates import whole_text, whole_value
 
@@ -94,7 +95,12 @@ class CallBook:
         return call
 
     def begin(self, out: list[ModelEvent], vendor_id: str, name: str) -> OpenCall:
-        """Open a call whose id and name the vendor gives at once and whose fragments it attributes itself."""
+        """Open a call whose id and name the vendor gives at once and whose fragments it attributes itself.
+
+        :raises ProviderError: ``provider_bad_stream`` when there is no name.
+        """
+        if not name:
+            raise failure("provider_bad_stream", detail="a tool call without a name")
         call = OpenCall(None, vendor_id, name)
         self.calls.append(call)
         self._announce(call, out)
