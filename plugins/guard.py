@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 
-import greenlet
-
 from plugins import time_limit
+from plugins.spec import checks
 from plugins.spec.blocks import BlockType
 from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily
 from plugins.spec.tools import Tool
@@ -46,12 +45,17 @@ class _Rules:
             self._given_up.add(rule)
             self._report(f'{rule} of "{self._family}": {error}; it is not asked again')
             return otherwise
-        except (Exception, SystemExit) as error:
-            self._report(f'{rule} of "{self._family}": {type(error).__name__}: {error}')
+        except Exception as error:
+            self._report(f'{rule} of "{self._family}": {time_limit.named(error)}')
             return otherwise
         if good(found):
             return t.cast(_T, found)
-        self._report(f'{rule} of "{self._family}" gave {found!r:.100}, which cannot be used')
+        what = (
+            f"odd {', '.join(checks.odd_claims(found))}"
+            if isinstance(found, Capabilities)
+            else f"{found!r:.100}"
+        )
+        self._report(f'{rule} of "{self._family}" gave {what}, which cannot be used')
         return otherwise
 
 
@@ -76,14 +80,14 @@ def family(given: ProviderFamily, report: Report) -> ProviderFamily:
     changes: dict[str, t.Any] = {
         "wire": _wire(given.wire),
         "capabilities": lambda model, row: rules.call(
-            "capabilities", lambda: given.capabilities(model, row), _are_capabilities, Capabilities()
+            "capabilities", lambda: given.capabilities(model, row), checks.are_capabilities, Capabilities()
         ),
         "connection": _connection(given, rules),
         "auth": _GuardedAuth(given.auth) if not _is_ours(given.auth) else given.auth,
     }
     if callable(given.models):
         list_all = given.models
-        changes["models"] = lambda: rules.call("models", lambda: tuple(list_all()), _are_names, ())
+        changes["models"] = lambda: rules.call("models", lambda: tuple(list_all()), checks.are_names, ())
     if given.model_wire is not None:
         by_model = given.model_wire
         changes["model_wire"] = lambda model: _wire(
@@ -97,7 +101,12 @@ def family(given: ProviderFamily, report: Report) -> ProviderFamily:
     if given.on_wire is not None:
         on_wire = given.on_wire
         changes["on_wire"] = lambda name, claims: rules.call(
-            "on_wire", lambda: on_wire(name, claims), _are_capabilities, Capabilities()
+            "on_wire", lambda: on_wire(name, claims), checks.are_capabilities, Capabilities()
+        )
+    if given.list_models is not None:
+        list_models = given.list_models
+        changes["list_models"] = _contained(
+            list_models, lambda _, waits: waits, f'list_models of "{given.id}"', report
         )
     return replace(given, **changes)
 
@@ -129,10 +138,6 @@ def _is_ours(thing: object) -> bool:
     return type(thing).__module__.partition(".")[0] == "providers"
 
 
-def _are_names(found: t.Any) -> bool:
-    return all(isinstance(name, str) for name in found)
-
-
 def _is_text_or_none(found: t.Any) -> bool:
     return found is None or isinstance(found, str)
 
@@ -142,25 +147,7 @@ def _is_wire_or_none(found: t.Any) -> bool:
 
 
 def _is_problem_or_none(found: t.Any) -> bool:
-    return found is None or (isinstance(found, tuple) and len(found) == 2 and _are_names(found))
-
-
-_CHOICES: Mapping[str, tuple[t.Any, ...]] = {
-    name: t.get_args(hint)
-    for name, hint in t.get_type_hints(Capabilities).items()
-    if t.get_origin(hint) is t.Literal
-}
-
-
-def _are_capabilities(found: object) -> bool:
-    """Whether these are capabilities, and of the words there are."""
-    if not isinstance(found, Capabilities) or any(
-        getattr(found, name) not in choices for name, choices in _CHOICES.items()
-    ):
-        return False
-    lists = (found.inputs, found.thinking_control)
-    texts = (found.notes, found.source)
-    return all(type(each) is tuple and _are_names(each) for each in lists) and _are_names(texts)
+    return found is None or (isinstance(found, tuple) and len(found) == 2 and checks.are_names(found))
 
 
 # -- wires -------------------------------------------------------------------------------------------
@@ -198,24 +185,31 @@ class GuardedWire:
         try:
             with waits.idle_limit(connection.idle_s):
                 yield from self._checked(request, connection, waits)
-        except spec.ProviderError:
+        except spec.ProviderError as error:
+            raise _usable(error) from error.__cause__
+        except (GeneratorExit, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit, greenlet.GreenletExit) as error:
+        except BaseException as error:
+            with waits.wait():  # a stop that is due goes first
+                pass
             raise spec.ProviderError(
                 "provider_bad_stream",
                 f"The plugin's wire {self.name} failed; see the plugin's author.",
-                detail=f"{type(error).__name__}: {error}",
+                detail=time_limit.named(error),
             ) from error
 
     def _checked(
         self, request: spec.ModelRequest, connection: spec.Connection, waits: spec.Waits
     ) -> Iterator[list[spec.ModelEvent]]:
         stream = self.wire.stream(request, connection, t.cast(spec.Waits, _Waits(waits)))
+        announced: set[str] = set()
         with closing(t.cast(t.Any, stream)) if hasattr(stream, "close") else nullcontext(stream):
             for batch in stream:
                 events = list(batch)
                 for event in events:
                     _check_event(event)
+                    if type(event) not in _DELTAS:
+                        _follow(event, announced)
                 if events:
                     waits.progress()
                     yield events
@@ -224,6 +218,35 @@ class GuardedWire:
 
 
 _REASONS = t.get_args(spec.FinishReason)
+_CODES = t.get_args(spec.ProviderErrorCode)
+
+
+_DELTAS = frozenset((spec.TextDelta, spec.ThinkingDelta))
+
+
+def _usable(error: spec.ProviderError) -> spec.ProviderError:
+    """``error``, or one in its place when it is none that a run can end in; a wait that is none is left out."""
+    if error.code not in _CODES or not checks.are_names((error.message, error.detail)):
+        return spec.ProviderError(
+            "provider_bad_stream",
+            "The plugin failed and did not say how; see the plugin's author.",
+            detail=f"{error.code!r:.100}: {error.message!r:.1000}",
+        )
+    if not checks.is_amount(error.retry_after):
+        error.retry_after = None
+    if type(error.status) is not int:
+        error.status = None
+    return error
+
+
+def _follow(event: t.Any, announced: set[str]) -> None:
+    """:raises TypeError: the answer ends with a call that was announced and never made."""
+    if isinstance(event, spec.ToolCallStarted):
+        announced.add(event.id)
+    elif isinstance(event, spec.ToolCallReady):
+        announced.discard(event.id)
+    elif isinstance(event, spec.ModelFinished) and announced:
+        raise TypeError(f"a ModelFinished without a ToolCallReady for {sorted(announced)!r:.200}")
 
 
 def _check_event(event: t.Any) -> None:
@@ -246,19 +269,27 @@ def _is_usage(usage: t.Any) -> bool:
     return all(count is None or (type(count) is int and count >= 0) for count in counts)
 
 
+def _is_call(event: t.Any) -> bool:
+    return _texts(event, "id", "name") and bool(event.id and event.name)
+
+
 def _is_ready(event: spec.ToolCallReady) -> bool:
     arguments: object = event.arguments
-    return _texts(event, "id", "name", "raw") and (
-        isinstance(arguments, dict)
-        if event.error is None
-        else event.error in ("invalid_json", "not_an_object", "cut")
+    return (
+        _is_call(event)
+        and _texts(event, "raw")
+        and (
+            isinstance(arguments, dict)
+            if event.error is None
+            else event.error in ("invalid_json", "not_an_object", "cut")
+        )
     )
 
 
 _CHECKS: Mapping[type, Callable[[t.Any], bool]] = {
     spec.TextDelta: lambda event: _texts(event, "text"),
     spec.ThinkingDelta: lambda event: _texts(event, "text") and type(event.redacted) is bool,
-    spec.ToolCallStarted: lambda event: _texts(event, "id", "name") and bool(event.id and event.name),
+    spec.ToolCallStarted: _is_call,
     spec.ToolCallReady: _is_ready,
     spec.SourceCited: lambda event: _texts(event, "url", "title"),
     spec.UsageStated: lambda event: _is_usage(event.usage),
@@ -290,8 +321,8 @@ class _GuardedAuth:
     def _held(work: Callable[[], None]) -> None:
         try:
             work()
-        except spec.ProviderError:
-            raise
+        except spec.ProviderError as error:
+            raise _usable(error) from error.__cause__
         except (Exception, SystemExit) as error:
             raise spec.ProviderError(
                 "provider_auth",
@@ -305,12 +336,16 @@ class _GuardedAuth:
 
 def tool(given: Tool, report: Report) -> Tool:
     """``given``, of which nothing but an ``Exception`` comes out: ``sys.exit`` in a tool must not end a worker."""
-    return replace(given, run=_contained(given.run, f'tool "{given.name}"', report))
+    what = f'tool "{given.name}"'
+    if given.runs == "thread":  # nothing is thrown into a thread
+        return replace(given, run=_contained(given.run, lambda *_: None, what, report))
+    return replace(given, run=_contained(given.run, lambda _, context: context.waits, what, report))
 
 
 def block_type(given: BlockType, report: Report) -> BlockType:
     """``given``, as :func:`tool`; a check that fails is a problem of the document it was asked about."""
-    changes: dict[str, t.Any] = {"run": _contained(given.run, f'block type "{given.type_name}"', report)}
+    run = _contained(given.run, lambda context, _: context.waits, f'block type "{given.type_name}"', report)
+    changes: dict[str, t.Any] = {"run": run}
     if given.check is not None:
         check = given.check
 
@@ -325,13 +360,23 @@ def block_type(given: BlockType, report: Report) -> BlockType:
     return replace(given, **changes)
 
 
-def _contained(run: Callable[..., _T], what: str, report: Report) -> Callable[..., _T]:
+def _contained(
+    run: Callable[..., _T], waits_of: Callable[..., spec.Waits | None], what: str, report: Report
+) -> Callable[..., _T]:
+    """``run``, of which nothing comes but an ``Exception``, a stop that is due, or the operator's own interrupt."""
+
     def contained(*given: t.Any) -> _T:
         try:
             return run(*given)
-        except (SystemExit, greenlet.GreenletExit) as error:
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            waits = waits_of(*given)
+            if waits is not None:
+                with waits.wait():  # a stop that is due goes first
+                    pass
             report(
-                f"{what} raised {type(error).__name__}, which would end the process; raise an Exception instead"
+                f"{what} raised {type(error).__name__}, which could end the process; raise an Exception instead"
             )
             raise RuntimeError(f"{what} raised {type(error).__name__}") from error
 

@@ -123,7 +123,7 @@ class PluginManager:
     def _bounded(self, row: _Row, work: t.Callable[[], _T]) -> _T:
         """What ``work`` gives; an installed plugin has what is left of its time for it.
 
-        :raises time_limit.TooSlow: it took longer. :raises BaseException: what it raised.
+        :raises time_limit.TooSlow: it took longer. :raises Exception: what it raised; see :class:`time_limit.Ended`.
         """
         if row.own:
             return work()
@@ -293,5 +293,4 @@ def _version_of(distribution: importlib.metadata.Distribution) -> str | None:
 
 
 def _describe(what: str, error: BaseException) -> str:
-    text = str(error).strip().replace("\n", " ")
-    return f"{what}: {type(error).__name__}: {text}" if text else f"{what}: {type(error).__name__}"
+    return f"{what}: {time_limit.named(error)}"

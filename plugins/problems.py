@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import typing as t
+from collections.abc import Mapping
 from dataclasses import fields
 
 from plugins.spec.blocks import BlockType
 from plugins.spec.detectors import Detector
+from plugins.spec.tools import Tool
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -16,6 +20,19 @@ def of_name(name: str, item: object, plugin: str) -> str | None:
     if _NAME.fullmatch(name):
         return None
     return f'{type(item).__name__} name "{name}" must be 1 to 64 letters, digits, "_" or "-"'
+
+
+def of_tool(name: str, tool: Tool, plugin: str) -> str | None:
+    """A tool needs what the model is told of it, and something to run."""
+    given: t.Any = tool
+    try:
+        told = isinstance(given.description, str) and isinstance(given.parameters, Mapping)
+        json.dumps(dict(given.parameters))
+    except (TypeError, ValueError, RecursionError):
+        told = False
+    if told and callable(given.run) and given.runs in ("greenlet", "thread"):
+        return of_name(name, tool, plugin)
+    return f'tool "{name}": needs a text as description, a JSON Schema as parameters, and a function'
 
 
 def of_block_type(name: str, block_type: BlockType, plugin: str) -> str | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from plugins import guard, model_map, problems
+from plugins import guard, model_map, problems, time_limit
 from plugins.capabilities import Origin
 from plugins.connections import (
     NotConfigured,
@@ -31,6 +31,7 @@ from plugins.connections import (
 from plugins.listing import Job, Listings
 from plugins.manager import PluginManager
 from plugins.spec.blocks import BlockType
+from plugins.spec.checks import family_problem
 from plugins.spec.detectors import Detector
 from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
 from plugins.spec.tools import Tool
@@ -77,7 +78,7 @@ class Registry:
         self.block_types: dict[str, BlockType] = self._collect(
             "block_types", BlockType, lambda block_type: block_type.type_name, problems.of_block_type
         )
-        self.tools: dict[str, Tool] = self._collect("tools", Tool, lambda tool: tool.name, problems.of_name)
+        self.tools: dict[str, Tool] = self._collect("tools", Tool, lambda tool: tool.name, problems.of_tool)
         self.detectors: dict[str, Detector] = self._collect(
             "pii_detectors",
             Detector,  # type: ignore[type-abstract]  # a protocol, asked by isinstance
@@ -100,9 +101,9 @@ class Registry:
                     item = guard.hold(item, partial(self.manager.failed, plugin))
                 item_id, problem = self._judge(hook, kind, id_of, problem_of, plugin, item)
                 taken = item_id in found
-            except Exception as error:  # an id that is no text, a property that raises: anybody's code
+            except (Exception, SystemExit) as error:  # an id that is no text, a property: anybody's code
                 what = f"hook {hook} returned a {type(item).__name__} that cannot be used"
-                self.manager.failed(plugin, f"{what}: {type(error).__name__}: {error}")
+                self.manager.failed(plugin, f"{what}: {time_limit.named(error)}")
                 continue
             if taken:
                 problem = (
@@ -135,8 +136,12 @@ class Registry:
     def _family_problem(self, family_id: str, family: ProviderFamily, plugin: str) -> str | None:
         if not _FAMILY_ID.fullmatch(family_id):
             return f'family id "{family_id}" must be lower-case letters, digits, dots and hyphens'
+        if (problem := family_problem(family)) is not None:
+            return problem
         if isinstance(family.wire, str) and family.wire not in WIRES:
             return f'family "{family_id}": unknown wire "{family.wire}"; use {_listed(WIRES)} or an object'
+        if unknown := [wire for wire in family.other_wires if wire not in WIRES]:
+            return f'family "{family_id}": unknown wire "{unknown[0]}" in other_wires; use {_listed(WIRES)}'
         for other in self._variables:
             if other != family_id and variable_prefix(other) == variable_prefix(family_id):
                 return (

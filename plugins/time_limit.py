@@ -23,6 +23,10 @@ class TooSlow(Exception):
     """The code did not end in its time."""
 
 
+class Ended(Exception):
+    """The code raised what is no ``Exception`` and would end its caller, too; the text names it."""
+
+
 class _Late(BaseException):
     """Thrown into a thread nobody waits for any more."""
 
@@ -31,7 +35,8 @@ def run(seconds: float, work: Callable[[], _T]) -> _T:
     """The result of ``work()``, for the start of a process: while it runs, nothing else does.
 
     :param seconds: how long it may take.
-    :raises TooSlow: it took longer. :raises BaseException: what it raised.
+    :raises TooSlow: it took longer. :raises Ended: it raised what is no ``Exception``.
+    :raises Exception: what it raised.
     """
     # The originals: under gevent the names in threading mean greenlets of this very thread.
     start = get_original("_thread", "start_new_thread")
@@ -52,9 +57,7 @@ def run(seconds: float, work: Callable[[], _T]) -> _T:
     if not done.acquire(True, seconds):
         _stop(thread)
         raise TooSlow(f"not done within {seconds:g} s")
-    if raised:
-        raise raised[0]
-    return found[0]
+    return _outcome(found, raised)
 
 
 def run_beside(seconds: float, work: Callable[[], _T]) -> _T:
@@ -77,9 +80,27 @@ def run_beside(seconds: float, work: Callable[[], _T]) -> _T:
     if not done.wait(seconds):
         _stop(thread)
         raise TooSlow(f"not done within {seconds:g} s")
-    if raised:
-        raise raised[0]
-    return found[0]
+    return _outcome(found, raised)
+
+
+def named(error: BaseException) -> str:
+    """Kind and text of ``error`` on one line, whatever its text does."""
+    if isinstance(error, Ended):
+        return str(error)
+    try:
+        text = str(error).strip().replace("\n", " ")
+    except Exception:  # anybody's code
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _outcome(found: list[_T], raised: list[BaseException]) -> _T:
+    if not raised:
+        return found[0]
+    error = raised[0]
+    if isinstance(error, Exception):
+        raise error
+    raise Ended(named(error)) from error
 
 
 def _stop(thread: int) -> None:

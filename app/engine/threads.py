@@ -29,9 +29,24 @@ class ToolThreads:
         if self._pool is None:
             self._pool = ThreadPool(self._size)
         with scope.wait():
-            return self._pool.spawn(fn).get()
+            value, error = t.cast(t.Any, self._pool.spawn(_outcome, fn)).get()
+        if error is not None:
+            raise error
+        return value
 
     def close(self) -> None:
         """Let idle threads end."""
         if self._pool is not None:
             self._pool.maxsize = 0
+
+
+def _outcome(fn: Callable[[], t.Any]) -> tuple[t.Any, Exception | None]:
+    """What ``fn`` gives, and what it raises: the pool would print that, and end the process by some of it."""
+    try:
+        return fn(), None
+    except Exception as error:
+        return None, error
+    except BaseException as error:
+        broken = RuntimeError(f"raised {type(error).__name__}")
+        broken.__cause__ = error
+        return None, broken

@@ -79,9 +79,9 @@ def wild(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         store.close()
 
 
-def ended(services: Services, model: str, **settings: t.Any) -> tuple[t.Any, t.Any]:
+def ended(services: Services, model: str, retries: int = 0, **settings: t.Any) -> tuple[t.Any, t.Any]:
     """Run one agent on ``wild/<model>`` to its end."""
-    run, recorder = start(services, agent(f"wild/{model}", retries=0, **settings))
+    run, recorder = start(services, agent(f"wild/{model}", retries=retries, **settings))
     assert run.done.wait(30)
     return run, recorder
 
@@ -94,6 +94,12 @@ def ended(services: Services, model: str, **settings: t.Any) -> tuple[t.Any, t.A
         ("exits", "provider_bad_stream"),
         ("kills", "provider_bad_stream"),
         ("hangs", "provider_idle"),
+        ("times-out", "provider_bad_stream"),
+        ("panics", "provider_bad_stream"),
+        ("gives-up", "provider_bad_stream"),
+        ("odd-code", "provider_bad_stream"),
+        ("never-made", "provider_bad_stream"),
+        ("no-id", "provider_bad_stream"),
         ("rubbish", "provider_bad_stream"),
         ("no-list", "provider_bad_stream"),
         ("number", "provider_bad_stream"),
@@ -107,7 +113,17 @@ def test_a_wire_that_breaks_fails_its_own_run(wild: Services, model: str, code: 
     run, _ = ended(wild, model)
     assert isinstance(run.state.terminal, ev.RunFailed)
     assert run.state.terminal.code == code
+    stored = wild.store.runs.get(run.id)
+    assert stored is not None
+    assert stored["status"] == "failed"
     assert wild.runs.live() == []
+
+
+@pytest.mark.parametrize("model", ["odd-wait", "text-wait"])
+def test_a_wait_that_is_no_number_of_seconds_is_none(wild: Services, model: str) -> None:
+    run, _ = ended(wild, model, retries=1)
+    assert isinstance(run.state.terminal, ev.RunFailed)
+    assert run.state.terminal.code == "provider_overloaded"
 
 
 @pytest.mark.parametrize("model", ["good", "goes-on", "empty"])
@@ -122,6 +138,10 @@ def test_a_wire_that_says_too_much_or_nothing_at_times_is_read(wild: Services, m
     [
         ("exits", "failed"),
         ("exits_thread", "failed"),
+        ("times_out", "failed"),
+        ("panics", "failed"),
+        ("panics_thread", "failed"),
+        ("interrupts_thread", "failed"),
         ("raises", "failed"),
         ("hangs", "did not answer within"),
         ("odd", ""),
@@ -141,7 +161,8 @@ def test_a_tool_that_breaks_is_answered_and_the_run_goes_on(wild: Services, tool
         ("raises-rule", "ZeroDivisionError"),
         ("exits-rule", "SystemExit: 4"),
         ("lies-rule", "which cannot be used"),
-        ("odd-rule", "which cannot be used"),
+        ("odd-rule", "odd thinking, which cannot be used"),
+        ("priced-rule", "odd context_window, price, which cannot be used"),
     ],
 )
 def test_a_rule_that_breaks_claims_nothing(wild: Services, model: str, words: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import sys
 import typing as t
 from collections.abc import Callable, Iterator
@@ -26,8 +28,16 @@ def _exit() -> t.NoReturn:
     sys.exit(4)
 
 
+class Panic(BaseException):
+    """What extensions written in Rust raise is no ``Exception`` either."""
+
+
 def _raise(error: BaseException) -> t.NoReturn:
     raise error
+
+
+def _overloaded(wait: float) -> spec.ProviderError:
+    return spec.ProviderError("provider_overloaded", "Busy.", retry_after=wait)
 
 
 def _say(*batches: t.Any) -> Callable[[spec.Waits], Iterator[t.Any]]:
@@ -54,6 +64,14 @@ MODELS: dict[str, Callable[[spec.Waits], Iterator[t.Any]]] = {
     "exits": _then(None, lambda waits: _exit()),
     "kills": _then(TEXT, lambda waits: _raise(gevent.GreenletExit())),
     "hangs": _then(TEXT, hang),
+    "times-out": _then(TEXT, lambda waits: _raise(gevent.Timeout(1))),
+    "panics": _then(TEXT, lambda waits: _raise(Panic("at the disco"))),
+    "gives-up": _then(None, lambda waits: _raise(asyncio.CancelledError())),
+    "odd-code": _then(None, lambda waits: _raise(spec.ProviderError(t.cast(t.Any, None), t.cast(str, None)))),
+    "odd-wait": _then(None, lambda waits: _raise(_overloaded(math.nan))),
+    "text-wait": _then(None, lambda waits: _raise(_overloaded(t.cast(float, "5")))),
+    "never-made": _say([spec.ToolCallStarted("c1", "odd")], [FINISHED]),
+    "no-id": _say([spec.ToolCallReady("", "odd", {}, "{}")], [FINISHED]),
     "rubbish": _say(["text"]),
     "no-list": _say(7),
     "number": _say([spec.TextDelta(t.cast(str, 5))]),
@@ -89,6 +107,8 @@ def _rule(model: str, row: object) -> Capabilities:
         return t.cast(Capabilities, {"thinking": "full"})
     if model == "odd-rule":
         return Capabilities(thinking=t.cast(t.Any, "loud"))
+    if model == "priced-rule":
+        return Capabilities(price=t.cast(t.Any, "cheap"), context_window=t.cast(t.Any, "128k"))
     if model == "slow-rule":
         gevent.sleep(3600)
     return Capabilities(tools="parallel")
@@ -126,6 +146,10 @@ class Wild:
         return [
             _tool("exits", lambda arguments, context: _exit()),
             _tool("exits_thread", lambda arguments, context: _exit(), runs="thread"),
+            _tool("times_out", lambda arguments, context: _raise(gevent.Timeout(1))),
+            _tool("panics", lambda arguments, context: _raise(Panic("!"))),
+            _tool("panics_thread", lambda arguments, context: _raise(Panic("!")), runs="thread"),
+            _tool("interrupts_thread", lambda arguments, context: _raise(KeyboardInterrupt()), runs="thread"),
             _tool("raises", lambda arguments, context: _raise(OSError("no"))),
             _tool("hangs", _hanging_tool),
             _tool("odd", lambda arguments, context: object()),
