@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 
 _ROLE = re.compile(r":[a-z:]+:`~?\.?([^`]+)`")
 _DOUBLE = re.compile(r"``([^`]+)``")
+#: Where the code says which agreement it keeps; readers of a page cannot look it up.
+_AGREEMENT = re.compile(r" \(contract section [\d.]+\)")
 
 
 def cell(value: t.Any) -> str:
@@ -26,7 +28,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[t.Any]]) -> str:
 
 def prose(docstring: str | None) -> str:
     """A docstring as Markdown: single back-quotes, no roles, parameter fields as a list."""
-    text = inspect.cleandoc(docstring or "")
+    text = _AGREEMENT.sub("", inspect.cleandoc(docstring or ""))
     text = _DOUBLE.sub(r"`\1`", _ROLE.sub(r"`\1`", text))
     text = re.sub(r"^:(?:param|ivar) (\w+): *", r"- `\1`: ", text, flags=re.MULTILINE)
     text = re.sub(r"^:returns?: *", "- returns ", text, flags=re.MULTILINE)

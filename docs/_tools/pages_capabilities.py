@@ -242,7 +242,7 @@ def connections() -> str:
                 family.title,
                 _keys(spec, prefix),
                 _address(spec, prefix),
-                "; ".join(_setting(setting, prefix) for setting in spec.settings),
+                "; ".join(_setting(setting, spec, prefix) for setting in spec.settings),
                 ", ".join(f"`{name}`" for name in dict.fromkeys((*row["wires"], *family.other_wires))),
                 "yes" if family.list_models is not None else words.DASH,
             )
@@ -258,8 +258,10 @@ def _variables(names: Iterable[str]) -> str:
 def _keys(spec: ConnectionSpec, prefix: str) -> str:
     if spec.default_base == "":
         return words.DASH
-    wish = "" if spec.key_required or spec.check is not None else ", if it wants one"
-    return _variables(spec.key_vars or (f"{prefix}_API_KEY",)) + wish
+    named = _variables(spec.key_vars or (f"{prefix}_API_KEY",))
+    if spec.check is not None:
+        return f"{named}, or as under Also"
+    return named if spec.key_required else f"{named}, if it wants one"
 
 
 def _address(spec: ConnectionSpec, prefix: str) -> str:
@@ -272,11 +274,20 @@ def _address(spec: ConnectionSpec, prefix: str) -> str:
         default = default(
             {setting.name: setting.default or f"{{{setting.name}}}" for setting in spec.settings}
         )
-    named = _variables(spec.base_vars[:1] or (f"{prefix}_API_BASE",))
+    named = _variables(spec.base_vars or (f"{prefix}_API_BASE",))
     return named + (f", default `{default}`" if default else "")
 
 
-def _setting(setting: Setting, prefix: str) -> str:
-    names = setting.variables[:1] or (f"{prefix}_{setting.name.upper()}",)
+def _setting(setting: Setting, spec: ConnectionSpec, prefix: str) -> str:
+    names = setting.variables or (f"{prefix}_{setting.name.upper()}",)
     default = f", default `{setting.default}`" if setting.default else ""
-    return f"{_variables(names)} ({setting.doc}{default}{'' if setting.required else ', if wanted'})"
+    return f"{_variables(names)} ({setting.doc}{default}{_wish(setting, spec)})"
+
+
+def _wish(setting: Setting, spec: ConnectionSpec) -> str:
+    """Whether it may be left out; a part of the address only where the whole of it is given."""
+    if setting.required or setting.default:
+        return ""
+    if isinstance(spec.default_base, str) and f"{{{setting.name}}}" in spec.default_base:
+        return "; or the address"
+    return ", if wanted" if spec.check is None else ", as needed"

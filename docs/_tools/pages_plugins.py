@@ -6,11 +6,17 @@ installed here does not change a page.
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import typing as t
 from functools import cache
 
 from docs._tools.markdown import code, prose, table
+
+#: A term alone on its line, and what it means indented below it.
+_TERM = re.compile(r"^(``[\w-]+``[^\n]*)\n((?: {4}\S.*\n)+)", re.MULTILINE)
+_LAST_COMMA = re.compile(r",(\s*[}\]])")
 
 
 @cache
@@ -95,10 +101,26 @@ def scripts() -> str:
     )
 
 
-def _literal_blocks(docstring: str) -> str:
-    """A docstring whose ``::`` paragraphs become fenced YAML."""
+def recordings() -> str:
+    """How recorded answers are kept, for the page about plugins."""
+    from plugins.conformance import recordings as module
+
+    text, _, _ = inspect.cleandoc(module.__doc__ or "").partition("Law of this room:")
+    _, _, text = text.partition("\n\n")  # the title, which the page has
+    text = _TERM.sub(lambda found: f"- {found[1]}: {' '.join(found[2].split())}\n", text)
+    page = _literal_blocks(text, "json")
+    head, fence, rest = page.partition("```json\n")
+    sample, end, tail = rest.partition("```")
+    sample = _LAST_COMMA.sub(r"\1", sample)
+    json.loads(sample)  # readers copy it
+    return head + fence + sample + end + tail
+
+
+def _literal_blocks(docstring: str, language: str = "yaml") -> str:
+    """A docstring whose ``::`` paragraphs become fenced blocks."""
     out: list[str] = []
     open_block = False
+    fence = f"```{language}"
     for line in prose(docstring).splitlines():
         indented = line.startswith("    ") or not line
         if open_block and not indented:
@@ -107,8 +129,8 @@ def _literal_blocks(docstring: str) -> str:
             out += ["```", ""]
             open_block = False
         if line.endswith("::"):
-            out += [line.removesuffix(":"), "", "```yaml"]
+            out += [line.removesuffix(":"), "", fence]
             open_block = True
-        elif not (open_block and out[-1] == "```yaml" and not line):
+        elif not (open_block and out[-1] == fence and not line):
             out.append(line.removeprefix("    ") if open_block else line)
     return "\n".join([*out, "```"] if open_block else out)
