@@ -128,7 +128,10 @@ def _base(
     spec: ConnectionSpec = family.connection
     found, given = first(variables.base, environ)
     if given and spec.read_base is not None:
-        given = spec.read_base(given)
+        try:
+            given = spec.read_base(given)
+        except ValueError:  # urlsplit, of brackets with no address between them
+            raise _no_address(found) from None
     variable = found or _preferred(spec.base_vars, variables.base)
     base = given or _filled(spec.default_base, options)
     if base is None:
@@ -176,13 +179,29 @@ def _normal_base(base: str, version_path: str, variable: str) -> str:
     except ValueError:
         usable = False
     if not usable or not base.isprintable() or " " in base:
-        # The value is not repeated: it may hold a password.
-        raise NotConfigured(
-            f"{variable} is no http or https address; set it to one like https://host/v1", variable
-        )
+        raise _no_address(variable)
     if version_path and not _VERSION_SEGMENT.search(urlsplit(base).path):
         base += version_path
     return base
+
+
+def _no_address(variable: str) -> NotConfigured:
+    """The value is not repeated: it may hold a password."""
+    return NotConfigured(
+        f"{variable} is no http or https address; set it to one like https://host/v1", variable
+    )
+
+
+def chosen_wire(family: ProviderFamily, variables: Variables, environ: Mapping[str, str]) -> str | None:
+    """The wire that ``STUDIO_<FAMILY>_WIRE`` names; None when it is not set.
+
+    :raises NotConfigured: it names none of the family's.
+    """
+    variable, name = first(variables.wire, environ)
+    offered = [wire for wire in (family.wire, *family.other_wires) if isinstance(wire, str)]
+    if name and name not in offered:
+        raise NotConfigured(f"{variable} must be one of {', '.join(offered)}", variable)
+    return name or None
 
 
 def dialect_of(

@@ -365,6 +365,9 @@ def _contained(
 ) -> Callable[..., _T]:
     """``run``, of which nothing comes but an ``Exception``, a stop that is due, or the operator's own interrupt."""
 
+    if not callable(t.cast(object, run)):  # the check of its item says so
+        return run
+
     def contained(*given: t.Any) -> _T:
         try:
             return run(*given)

@@ -22,6 +22,7 @@ from plugins.connections import (
     NotConfigured,
     RegistryError,
     Variables,
+    chosen_wire,
     connect,
     dialect_of,
     first,
@@ -314,19 +315,18 @@ class Registry:
         self, family: ProviderFamily, environ: Mapping[str, str] = os.environ
     ) -> NotConfigured | None:
         """What keeps ``family`` from being called right now, or None."""
+        variables = self._variables[family.id]
         try:
-            connect(family, self._variables[family.id], environ)
+            connect(family, variables, environ)
+            chosen_wire(family, variables, environ)
+            max_concurrency(family, variables, environ)
         except NotConfigured as error:
             return error
         return None
 
     def _wire(self, family: ProviderFamily, model: str, environ: Mapping[str, str]) -> Wire:
         """The wire of one model: as ``STUDIO_<FAMILY>_WIRE`` says, else the model's own, else the family's."""
-        variable, name = first(self._variables[family.id].wire, environ)
-        if name:
-            offered = [wire for wire in (family.wire, *family.other_wires) if isinstance(wire, str)]
-            if name not in offered:
-                raise NotConfigured(f"{variable} must be one of {', '.join(offered)}", variable)
+        if name := chosen_wire(family, self._variables[family.id], environ):
             return load_wire(name)
         own = family.model_wire(model) if family.model_wire is not None else None
         return load_wire(own or family.wire)

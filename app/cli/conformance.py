@@ -59,6 +59,8 @@ def _row(registry: Registry, plugin: str) -> PluginReport:
 
 
 def _families(registry: Registry, row: PluginReport, family: str | None) -> list[ProviderFamily]:
+    from plugins.spec import ProviderFamily
+
     plugin = row.name
     found = row.contributes.get("provider_families", ())
     if family is not None and family not in found:
@@ -67,5 +69,9 @@ def _families(registry: Registry, row: PluginReport, family: str | None) -> list
     if not found:
         raise click.BadParameter(f"plugin '{plugin}' has no provider family in use", param_hint="--plugin")
     # As the plugin gives them: a server holds other people's families, and the kit has to see what it would hide.
-    given = [each for owner, each in registry.manager.collect("provider_families") if owner == plugin]
+    given = [
+        each
+        for owner, each in registry.manager.collect("provider_families")
+        if owner == plugin and isinstance(each, ProviderFamily)
+    ]
     return [each for each in given if each.id in found and family in (None, each.id)]

@@ -5,6 +5,7 @@ Law of this room: it writes into one new folder and changes nothing else.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -38,7 +39,7 @@ def new_plugin(name: str, into: Path) -> int:
         return 2
     click.echo(f"{folder}\n")
     click.echo("Install it beside Studio and look at it:\n")
-    click.echo(f"  pip install -e {folder}")
+    click.echo(f"  pip install -e {shlex.quote(str(folder))}")
     click.echo("  studio plugins")
     click.echo(f"  studio conformance --plugin {name}")
     return 0

@@ -35,6 +35,8 @@ def capabilities() -> Response:
         problems.append(
             Problem("family", f"no family '{family[:100]}'; there are {', '.join(plugins.families)}")
         )
+    if model == "":
+        problems.append(Problem("model", "names no model; leave it out for all"))
     if problems:
         raise ValidationFailed(problems)
     whole = capability_table.table().current()

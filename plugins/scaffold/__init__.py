@@ -14,6 +14,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
+from plugins.connections import variable_prefix
+
 _NAME = re.compile(r"[a-z](?:[a-z0-9]|-(?=[a-z0-9])){1,39}")
 _WORD = re.compile(r"@(name|module|tool|title|VARIABLE)@")
 _ENDING = ".tmpl"
@@ -65,8 +67,9 @@ def _check_name(name: str, taken: frozenset[str]) -> None:
         )
     if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in ("studio", "plugin"):
         raise Refused(f'"{name}" means something else already; choose another, for example {name}-models')
-    if name in taken:
-        raise Refused(f'Studio has a family "{name}" already; choose another, for example my-{name}')
+    for other in taken:
+        if variable_prefix(other) == variable_prefix(name):  # the same id, or one with the same variables
+            raise Refused(f'Studio has a family "{other}" already; choose another, for example my-{name}')
 
 
 def _templates(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, Traversable]]:

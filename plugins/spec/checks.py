@@ -7,6 +7,7 @@ afterwards need not ask again.
 from __future__ import annotations
 
 import math
+import os
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
@@ -100,6 +101,10 @@ def _facts(family: t.Any) -> list[tuple[str, bool]]:
         ("registry_prefix", prefix is None or isinstance(prefix, str)),
         ("registry_providers", _is_list_of_names(family.registry_providers)),
         ("known", _is_list_of_names(family.known)),
+        (
+            "recordings",
+            family.recordings is None or isinstance(family.recordings, (str, os.PathLike, Sequence)),
+        ),
     ]
 
 

@@ -27,6 +27,16 @@ PLUGINS = {
         + "    return [Tool('clock', 'Mine.', {'type': 'object'}, print), 'a text', Tool(7, '', {}, print)]\n"
     ),
     "j-exits": _HEAD + "@hookimpl\ndef pii_detectors():\n    import sys; sys.exit(2)\n",
+    "k-panics": "class Panic(BaseException): pass\nraise Panic('at the disco')\n",
+    "l-times-out": _HEAD + "import gevent\n@hookimpl\ndef tools():\n    raise gevent.Timeout(1)\n",
+    "m-mixed": (
+        _HEAD
+        + "from providers.auth import NoAuth\n"
+        + "@hookimpl\ndef provider_families():\n"
+        + "    return ['a text', ProviderFamily('mixed', 'Mixed', 'openai_chat', NoAuth(),\n"
+        + "        ConnectionSpec(default_base='http://127.0.0.1:9/v1', key_required=False),\n"
+        + "        lambda model, row: Capabilities(price='cheap', context_window='128k'))]\n"
+    ),
     "z-good": (
         _HEAD
         + "@hookimpl\ndef tools():\n"
@@ -46,6 +56,9 @@ REASONS: dict[str, str | None] = {
     "h-slow-hook": "hook block_types raised: TooSlow: it did not load within",
     "i-duplicate": '"clock" of plugin "i-duplicate" is left out, plugin "studio" has that id already',
     "j-exits": "hook pii_detectors raised: SystemExit: 2",
+    "k-panics": "import of sp_k_panics failed: Panic: at the disco",
+    "l-times-out": "hook tools raised: Timeout: 1 second",
+    "m-mixed": "hook provider_families returned a str",
     "z-good": None,
 }
 

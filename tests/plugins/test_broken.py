@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import typing as t
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from app import events as ev
 from app.builtins import Builtins
 from app.engine.services import Services
 from app.store import Store
-from plugins.manager import create_manager
+from plugins.hookspecs import hookimpl
+from plugins.manager import PluginManager, create_manager
 from plugins.registry import Registry
+from plugins.spec import Tool
 from tests.plugins import broken_site
 from tests.plugins.wild import Wild
 from tests.support import sse
@@ -46,10 +49,81 @@ def test_a_server_full_of_broken_plugins_starts_and_says_why(tmp_path: Path) -> 
         assert rows["g-half"]["contributes"] == {"tools": ["half"]}
         assert rows["z-good"]["contributes"] == {"tools": ["greet"]}
         assert "Tool objects" in rows["i-duplicate"]["error"]
+        for path in ("/api/capabilities", "/capabilities?sort=context", "/capabilities?sort=-price"):
+            assert sse.request(server.port, "GET", path)[0] == 200
         with server.execute("tour", {"stream": True, "input": "still here"}) as stream:
             assert any(sse.standing(stream).values())
         server.environ = {**environ, "STUDIO_PLUGIN_LOAD_S": "0.5"}  # only the reasons are of interest here
+        judged = server.run_cli("conformance", "--plugin", "m-mixed")
+        assert (judged.returncode, "Traceback" in judged.stderr) == (1, False)
+        assert "mixed/" in judged.stdout
         assert "a-import\t1.2.3\t\timport of sp_a_import failed: ModuleNotFoundError" in server.cli("plugins")
+
+
+_FACTS: dict[str, t.Any] = {
+    "title": None,
+    "models": 5,
+    "dialect": 5,
+    "other_wires": "openai_chat",
+    "list_ttl_s": "soon",
+    "max_concurrency": -3,
+    "registry_providers": 5,
+    "known": (1, None),
+    "recordings": 5,
+}
+_CONNECTION_FACTS: dict[str, t.Any] = {
+    "default_base": "http://{a",
+    "key_vars": "KEY",
+    "settings": ("region",),
+    "headers": {"X-Beta": "{nowhere}"},
+    "idle_s": float("nan"),
+}
+
+
+@pytest.mark.parametrize("fact", [*_FACTS, *(f"connection.{name}" for name in _CONNECTION_FACTS)])
+def test_a_family_with_a_fact_of_the_wrong_kind_is_left_out(fact: str) -> None:
+    good = Wild().provider_families()[0]
+    if fact in _FACTS:
+        bad = replace(good, **{fact: _FACTS[fact]})
+    else:
+        name = fact.partition(".")[2]
+        bad = replace(good, connection=replace(good.connection, **{name: _CONNECTION_FACTS[name]}))
+    registry = Registry(_with_families([bad, replace(good, id="other")]))
+    assert list(registry.families) == ["other"]
+    (row,) = registry.manager.report()
+    assert row.error == f'family "wild": {fact} cannot be used; see the field\'s documentation'
+
+
+def _with_families(families: list[t.Any]) -> PluginManager:
+    class Plugin:
+        @hookimpl
+        def provider_families(self) -> list[t.Any]:
+            return families
+
+    manager = create_manager(False)
+    assert manager.register(Plugin())
+    return manager
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Tool("t", t.cast(str, None), {"type": "object"}, print),
+        Tool("t", "T.", t.cast(t.Any, 5), print),
+        Tool("t", "T.", {"type": object()}, print),
+        Tool("t", "T.", {"type": "object"}, t.cast(t.Any, 5)),
+    ],
+)
+def test_a_tool_that_nobody_could_call_is_left_out(bad: Tool) -> None:
+    class Plugin:
+        @hookimpl
+        def tools(self) -> list[Tool]:
+            return [bad]
+
+    manager = create_manager(False)
+    assert manager.register(Plugin())
+    assert Registry(manager).tools == {}
+    assert "needs a text as description, a JSON Schema as parameters" in str(manager.report()[0].error)
 
 
 # -- running -----------------------------------------------------------------------------------------

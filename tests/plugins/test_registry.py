@@ -95,6 +95,30 @@ def test_a_malformed_base_is_not_repeated(registry: Registry, given: str) -> Non
     assert given not in caught.value.message
 
 
+@pytest.mark.parametrize("family", ["ollama", "openai-compatible"])
+def test_brackets_with_no_address_between_them_are_no_base(registry: Registry, family: str) -> None:
+    variable = f"STUDIO_{family.replace('-', '_').upper()}_API_BASE"
+    with pytest.raises(NotConfigured) as caught:
+        registry.resolve(f"{family}/m", {variable: "[]"})
+    assert caught.value.variable == variable
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("STUDIO_OPENAI_WIRE", "morse"), ("STUDIO_OPENAI_MAX_CONCURRENCY", "-1")]
+)
+def test_a_family_that_would_refuse_each_call_is_not_configured(
+    registry: Registry, variable: str, value: str
+) -> None:
+    environ = {"OPENAI_API_KEY": "k", variable: value}
+    problem = registry.missing(registry.families["openai"], environ)
+    assert problem is not None
+    assert problem.variable == variable
+    assert value not in problem.message
+    with pytest.raises(NotConfigured, match=variable):
+        registry.resolve("openai/gpt-5", environ)
+    assert registry.missing(registry.families["openai"], {"OPENAI_API_KEY": "k"}) is None
+
+
 def test_a_missing_base_names_the_variable(registry: Registry) -> None:
     for environ in ({}, {BASE: "  "}):
         with pytest.raises(NotConfigured) as caught:

@@ -72,6 +72,8 @@ def test_bad_names_are_refused(tmp_path: Path, name: str) -> None:
 def test_the_id_of_a_family_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="has a family"):
         scaffold("acme", tmp_path, frozenset({"acme"}))
+    with pytest.raises(Refused, match=r'has a family "acme\.labs"'):  # its variables would be the same
+        scaffold("acme-labs", tmp_path, frozenset({"acme.labs"}))
 
 
 def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:

@@ -44,6 +44,9 @@ def test_capabilities_can_be_narrowed(studio: Studio) -> None:
     assert_error(
         get("/api/capabilities?family=nonesuch"), 400, "validation_failed", path="family", says="scripted"
     )
+    for query in ("model=", "family=openai&model="):
+        assert_error(get(f"/api/capabilities?{query}"), 400, "validation_failed", path="model")
+    assert get("/api/capabilities?model=openai/").get_json()["items"] == []
     assert_error(get("/api/capabilities?fam=x"), 400, "validation_failed", path="fam")
 
 
