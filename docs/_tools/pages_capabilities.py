@@ -15,7 +15,7 @@ from docs._tools.pages_plugins import registry
 from plugins import capabilities as facts
 from plugins.claims import registry_source
 from plugins.connections import variable_prefix
-from plugins.spec import ConnectionSpec, Setting
+from plugins.spec import ConnectionSpec, ProviderFamily, Setting
 
 Row = Mapping[str, t.Any]
 
@@ -244,11 +244,18 @@ def connections() -> str:
                 _address(spec, prefix),
                 "; ".join(_setting(setting, spec, prefix) for setting in spec.settings),
                 ", ".join(f"`{name}`" for name in dict.fromkeys((*row["wires"], *family.other_wires))),
-                "yes" if family.list_models is not None else words.DASH,
+                _asked(family),
             )
         )
-    head = ("Family", "Vendor", "Key", "Address", "Also", "Wires", "Asked for its models")
+    head = ("Family", "Vendor", "Key", "Address", "Also", "Wires", "Asked for its models, at most")
     return table(head, rows)
+
+
+def _asked(family: ProviderFamily) -> str:
+    if family.list_models is None:
+        return words.DASH
+    minutes, seconds = divmod(int(family.list_ttl_s), 60)
+    return f"every {seconds} s" if not minutes else "every minute" if minutes == 1 else f"every {minutes} min"
 
 
 def _variables(names: Iterable[str]) -> str:

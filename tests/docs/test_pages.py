@@ -15,10 +15,17 @@ import yaml
 
 from app import events
 from app.engine import settle
+from docs._tools.pages_plugins import registry
 from tests.support.servers import Studio, studio
 from tests.support.shared import ROOT
 
-PAGES = ("README.md", "docs/quickstart.md", "docs/behind-nginx.md")
+PAGES = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/behind-nginx.md",
+    "docs/http-api.md",
+    "docs/workflow-document.md",
+)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -57,7 +64,9 @@ def shell(text: str, server: Studio) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("page", "text"), blocks("sh", "curl"), ids=lambda value: value if value.endswith(".md") else ""
+    ("page", "text"),
+    [*blocks("sh", "curl"), *blocks("sh", "{ printf")],
+    ids=lambda value: value if value.endswith(".md") else "",
 )
 def test_curl_lines_answer(page: str, text: str, server: Studio) -> None:
     if shutil.which("curl") is None:
@@ -115,6 +124,21 @@ def test_the_fixed_texts_are_on_the_page(end: events.Terminal, code: str) -> Non
     rows = (ROOT / "docs" / "consuming-the-stream.md").read_text().splitlines()
     (row,) = [row for row in rows if f"`{cause}`" in row]
     assert row.startswith(f"| `{settle.reason(end)[1]}` | `{code}` |")
+
+
+def test_pages_name_no_agreement_that_readers_cannot_look_up() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    named = [
+        str(page.relative_to(ROOT))
+        for page in pages
+        if "_build" not in page.parts and re.search(r"contract section", page.read_text(), re.IGNORECASE)
+    ]
+    assert not named
+
+
+def test_the_readme_counts_the_families() -> None:
+    (count,) = re.findall(r"and so on for (\d+)\s+families", (ROOT / "README.md").read_text())
+    assert int(count) == len(registry().families)
 
 
 def test_links_between_pages_lead_somewhere() -> None:
