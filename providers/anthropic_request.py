@@ -28,7 +28,8 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from providers.request_parts import endpoint, file_base64
+from providers.closed_schema import closed, with_words
+from providers.request_parts import endpoint, file_base64, may_begin_thinking, safe_name
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -88,16 +89,18 @@ def build_body(request: ModelRequest) -> Json:
         "messages": _messages(request),
         **({"stream": True} if dialect.get("stream_in_body", True) else {}),
     }
-    if request.system:
-        body["system"] = request.system
+    system = request.system
+    if request.response_format is not None:
+        schema, whole = closed(request.response_format)
+        if schema is not None:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        if not whole:
+            system = with_words(system, request.response_format)
+    if system and system.strip():
+        body["system"] = system
     thinks = _thinking(request, body)
     _sampling(request, body, thinks)
     _tools(request, body)
-    if request.response_format is not None:
-        body.setdefault("output_config", {})["format"] = {
-            "type": "json_schema",
-            "schema": dict(request.response_format),
-        }
     if request.cache:
         _mark_cached(body)
     body.update(dialect.get("body") or {})
@@ -146,6 +149,8 @@ def _thinking(request: ModelRequest, body: Json) -> bool:
         return by_default
     if style == "adaptive":
         _adaptive(request, "auto" if level is None and by_default else level or "medium", body)
+    elif not may_begin_thinking(body["messages"], "tool_use", ("thinking", "redacted_thinking")):
+        return False
     else:
         budget = level if isinstance(level, int) else _BUDGETS.get(level or "medium", _BUDGETS["medium"])
         budget = max(1024, budget)
@@ -163,7 +168,7 @@ def _adaptive(request: ModelRequest, level: str | int, body: Json) -> None:
         level = next((name for budget, name in _EFFORT_BUDGETS if level <= budget), "max")
     effort = {**_EFFORTS, **(request.dialect.get("levels") or {})}.get(level, level)
     if effort is not None:
-        body["output_config"] = {"effort": effort}
+        body.setdefault("output_config", {})["effort"] = effort
 
 
 def _tools(request: ModelRequest, body: Json) -> None:
@@ -209,7 +214,7 @@ def _messages(request: ModelRequest) -> list[Json]:
 
 def _user(message: UserMessage) -> list[Json]:
     content = [_file(file) for file in message.files]
-    if message.text or not content:
+    if message.text.strip() or not content:
         content.append({"type": "text", "text": message.text})
     return content
 
@@ -241,7 +246,12 @@ def _assistant(message: AssistantMessage) -> list[Json]:
         return [_with_safe_id(block) for block in message.replay]
     content: list[Json] = [{"type": "text", "text": message.text}] if message.text.strip() else []
     content.extend(
-        {"type": "tool_use", "id": _safe_id(call.id), "name": call.name, "input": call.arguments or {}}
+        {
+            "type": "tool_use",
+            "id": _safe_id(call.id),
+            "name": safe_name(call.name),
+            "input": call.arguments or {},
+        }
         for call in message.calls
     )
     return content
@@ -249,7 +259,7 @@ def _assistant(message: AssistantMessage) -> list[Json]:
 
 def _with_safe_id(block: Mapping[str, t.Any]) -> Json:
     if block.get("type") == "tool_use":
-        return {**block, "id": _safe_id(str(block.get("id")))}
+        return {**block, "id": _safe_id(str(block.get("id"))), "name": safe_name(str(block.get("name")))}
     return dict(block)
 
 

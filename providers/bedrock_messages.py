@@ -12,7 +12,7 @@ import re
 import typing as t
 from collections.abc import Sequence
 
-from providers.request_parts import file_text
+from providers.request_parts import file_text, safe_name
 from providers.spec import (
     AssistantMessage,
     FilePart,
@@ -66,7 +66,7 @@ def named_tools(conversation: Sequence[Message]) -> list[str]:
     names: dict[str, None] = {}
     for message in conversation:
         if isinstance(message, AssistantMessage):
-            names.update(dict.fromkeys(call.name for call in message.calls))
+            names.update(dict.fromkeys(safe_name(call.name) for call in message.calls))
     return list(names)
 
 
@@ -131,7 +131,13 @@ def _assistant(message: AssistantMessage, wire: str, send_back: str) -> list[Jso
         return [kept for block in message.replay if (kept := _kept(block, send_back)) is not None]
     content: list[Json] = [{"text": message.text}] if message.text.strip() else []
     content.extend(
-        {"toolUse": {"toolUseId": safe_id(call.id), "name": call.name, "input": call.arguments or {}}}
+        {
+            "toolUse": {
+                "toolUseId": safe_id(call.id),
+                "name": safe_name(call.name),
+                "input": call.arguments or {},
+            }
+        }
         for call in message.calls
     )
     return content
@@ -147,5 +153,8 @@ def _kept(block: Json, send_back: str) -> Json | None:
         return {"reasoningContent": {"reasoningText": {"text": text}}}
     for kind in ("toolUse", "toolResult"):
         if kind in block:
-            return {kind: {**block[kind], "toolUseId": safe_id(str(block[kind].get("toolUseId")))}}
+            kept = {**block[kind], "toolUseId": safe_id(str(block[kind].get("toolUseId")))}
+            if "name" in kept:
+                kept["name"] = safe_name(str(kept["name"]))
+            return {kind: kept}
     return block

@@ -32,9 +32,9 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
-import orjson
-
 from providers.bedrock_messages import Json, messages, named_tools
+from providers.closed_schema import closed, with_words
+from providers.request_parts import may_begin_thinking
 from providers.spec import Connection, HttpRequest, ModelRequest
 from providers.surrogates import encode
 
@@ -67,14 +67,19 @@ def build_body(request: ModelRequest) -> Json:
     """The JSON body of one model call."""
     points = request.dialect.get("cache_points", ()) if request.cache else ()
     body: Json = {"messages": messages(request, WIRE_NAME)}
-    if request.system:
-        body["system"] = [{"text": request.system}, *([CACHE_POINT] if "system" in points else [])]
+    system = request.system
+    if request.response_format is not None:
+        schema, whole = closed(request.response_format)
+        if schema is not None:
+            body["outputConfig"] = {"textFormat": _text_format(schema)}
+        if not whole:
+            system = with_words(system, request.response_format)
+    if system and system.strip():
+        body["system"] = [{"text": system}, *([CACHE_POINT] if "system" in points else [])]
     fields: Json = {}
     thinks = _thinking(request, body, fields)
     _inference(request, body, thinks)
     _tools(request, body, fields, "tools" in points)
-    if request.response_format is not None:
-        body["outputConfig"] = {"textFormat": _text_format(request.response_format)}
     _mark_messages(body["messages"], points)
     fields.update(request.dialect.get("fields") or {})
     if fields:
@@ -131,6 +136,8 @@ def _claude(request: ModelRequest, body: Json, fields: Json, style: str) -> bool
         return by_default
     if level is None and not request.show_thinking:
         return by_default
+    if style == "budget" and not may_begin_thinking(body["messages"], "toolUse", ("reasoningContent",)):
+        return False
     if style == "adaptive":
         _adaptive(request, "auto" if level is None and by_default else level or "medium", fields)
     else:
@@ -196,7 +203,7 @@ def _tool(name: str, description: str, parameters: t.Mapping[str, t.Any]) -> Jso
 
 def _text_format(schema: t.Mapping[str, t.Any]) -> Json:
     """The schema goes as text; a name is optional (API reference: OutputConfig)."""
-    text = orjson.dumps(dict(schema)).decode()
+    text = encode(schema).decode()
     return {"type": "json_schema", "structure": {"jsonSchema": {"schema": text}}}
 
 

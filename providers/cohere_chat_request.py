@@ -25,7 +25,8 @@ from dataclasses import replace
 
 import orjson
 
-from providers.request_parts import data_url, endpoint, file_text
+from providers.closed_schema import with_words
+from providers.request_parts import data_url, endpoint, file_text, safe_name
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -70,7 +71,7 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
 
 def build_body(request: ModelRequest) -> Json:
     """The JSON body of one model call."""
-    body: Json = {"model": request.model, "messages": _messages(request), "stream": True}
+    body: Json = {"model": request.model, "messages": [], "stream": True}
     for field, name in (("temperature", "temperature"), ("top_p", "p"), ("seed", "seed")):
         value = getattr(request, field)
         if value is not None:
@@ -80,8 +81,12 @@ def build_body(request: ModelRequest) -> Json:
     if request.stop:
         body["stop_sequences"] = list(request.stop)
     _tools(request, body)
-    if request.response_format is not None and "tools" not in body:  # the vendor refuses both together
+    system = request.system
+    if request.response_format is not None and "tools" in body:  # the vendor refuses both together
+        system = with_words(system, request.response_format)
+    elif request.response_format is not None:
         body["response_format"] = {"type": "json_object", "json_schema": dict(request.response_format)}
+    body["messages"] = _messages(request, system)
     if request.dialect.get("thinks") and request.thinking is not None:
         body["thinking"] = _thinking(request.thinking)
     body.update(request.dialect.get("body") or {})
@@ -114,10 +119,10 @@ def _tool(tool: ToolSpec) -> Json:
     return {"type": "function", "function": function}
 
 
-def _messages(request: ModelRequest) -> list[Json]:
+def _messages(request: ModelRequest, system: str | None) -> list[Json]:
     messages: list[Json] = []
-    if request.system:
-        messages.append({"role": "system", "content": request.system})
+    if system:
+        messages.append({"role": "system", "content": system})
     messages.extend(_message(message, request) for message in request.messages)
     return messages
 
@@ -192,4 +197,8 @@ def _as_thinking(parts: list[Json], plan: str, text: str) -> list[Json]:
 def _call(call: ToolCall) -> Json:
     """A call as it goes back: arguments that were no object go back as ``{}``, since servers parse the history."""
     arguments = call.raw if call.arguments is not None and call.raw.strip() else "{}"
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": safe_name(call.name), "arguments": arguments},
+    }

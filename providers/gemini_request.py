@@ -24,9 +24,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-import orjson
-
-from providers.request_parts import endpoint, file_base64, file_text
+from providers.closed_schema import with_words
+from providers.request_parts import endpoint, file_base64, file_text, safe_name
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -74,7 +73,7 @@ def build_body(request: ModelRequest) -> Json:
     _tools(request, body)
     if request.response_format is not None:
         if "tools" in body and not dialect.get("schema_with_tools", True):
-            system = f"{system}\n\n{_in_words(request.response_format)}".strip()
+            system = with_words(system, request.response_format)
         else:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = dict(request.response_format)
@@ -154,11 +153,6 @@ def _tools(request: ModelRequest, body: Json) -> None:
         body["toolConfig"] = {"functionCallingConfig": calling}
 
 
-def _in_words(schema: Mapping[str, t.Any]) -> str:
-    written = orjson.dumps(dict(schema), default=str).decode()
-    return f"Give the final answer as one JSON object that follows this JSON Schema, and nothing else:\n{written}"
-
-
 def _contents(request: ModelRequest) -> list[Json]:
     """The conversation; the results of a turn's calls are one message, in call order."""
     contents: list[Json] = []
@@ -211,7 +205,7 @@ def _file(file: FilePart) -> Json:
 def _result(message: ToolResult, named: bool) -> Json:
     """``output`` and ``error`` are the keys that the vendor gives a meaning to."""
     answer: Json = {
-        "name": message.name,
+        "name": safe_name(message.name),
         "response": {"error" if message.is_error else "output": message.content},
     }
     if named:
@@ -224,8 +218,10 @@ def _assistant(message: AssistantMessage, signed_calls: bool) -> list[Json]:
     if parts is None:
         parts = [{"text": message.text}] if message.text.strip() else []
         parts.extend(
-            {"functionCall": {"name": call.name, "args": call.arguments or {}}} for call in message.calls
+            {"functionCall": {"name": safe_name(call.name), "args": call.arguments or {}}}
+            for call in message.calls
         )
+    parts = [_named(part) for part in parts]
     if signed_calls:
         # Only the first call of a turn is looked at: of parallel calls the vendor signs no other.
         first = next((at for at, part in enumerate(parts) if "functionCall" in part), None)
@@ -233,3 +229,11 @@ def _assistant(message: AssistantMessage, signed_calls: bool) -> list[Json]:
             signed = {**parts[first], "thoughtSignature": _NO_SIGNATURE}
             parts = [*parts[:first], signed, *parts[first + 1 :]]
     return parts
+
+
+def _named(part: Json) -> Json:
+    """A part with a name that the vendor takes back, the same that the call's result carries."""
+    call = part.get("functionCall")
+    if not isinstance(call, Mapping) or call.get("name") == (name := safe_name(str(call.get("name")))):
+        return part
+    return {**part, "functionCall": {**call, "name": name}}

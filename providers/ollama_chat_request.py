@@ -19,6 +19,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
+from providers.closed_schema import with_words
 from providers.request_parts import file_base64, file_text
 from providers.spec import (
     AssistantMessage,
@@ -62,7 +63,8 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
 
 def build_body(request: ModelRequest) -> Json:
     """The JSON body of one model call."""
-    body: Json = {"model": request.model, "messages": _messages(request), "stream": True}
+    body: Json = {"model": request.model, "messages": [], "stream": True}
+    system = request.system
     # A tool cannot be forced; where none may be called none is offered.
     if request.tools and request.tool_choice != "none":
         body["tools"] = [
@@ -76,8 +78,12 @@ def build_body(request: ModelRequest) -> Json:
             }
             for tool in request.tools
         ]
-    if request.response_format is not None:
+    if request.response_format is not None and "tools" in body:
+        # A format holds the model to it from its first word on, so that it would never call (ollama issue 11185).
+        system = with_words(system, request.response_format)
+    elif request.response_format is not None:
         body["format"] = dict(request.response_format)
+    body["messages"] = _messages(request, system)
     # A model that can think does so unless told otherwise, and one that cannot refuses to be asked.
     level = request.thinking
     if isinstance(level, int):
@@ -101,10 +107,10 @@ def _options(request: ModelRequest) -> Json:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _messages(request: ModelRequest) -> list[Json]:
+def _messages(request: ModelRequest, system: str | None) -> list[Json]:
     messages: list[Json] = []
-    if request.system:
-        messages.append({"role": "system", "content": request.system})
+    if system:
+        messages.append({"role": "system", "content": system})
     messages.extend(map(_message, request.messages))
     return messages
 

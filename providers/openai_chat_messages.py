@@ -11,7 +11,7 @@ import re
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from providers.request_parts import data_url, file_base64, file_text
+from providers.request_parts import data_url, file_base64, file_text, safe_name
 from providers.spec import (
     AssistantMessage,
     FilePart,
@@ -27,6 +27,8 @@ WIRE_NAME = "openai_chat"
 Json = dict[str, t.Any]
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
+#: The longest call id that OpenAI takes on this wire.
+MAX_ID = 40
 _ALNUM9 = re.compile("[A-Za-z0-9]{9}")
 
 
@@ -90,7 +92,7 @@ def _file(part: FilePart, dialect: Mapping[str, t.Any]) -> Json:
 
 
 class _CallIds:
-    """Ids in the alphabet that a vendor takes; ids that it gave out itself go back as they are."""
+    """Ids in the alphabet and length that a vendor takes; ids that it gave out itself go back as they are."""
 
     def __init__(self, rule: str | None) -> None:
         self._rule = rule
@@ -101,9 +103,15 @@ class _CallIds:
             self._own.update(call.id for call in message.calls)
 
     def sent(self, call_id: str) -> str:
-        if self._rule != "alnum9" or call_id in self._own or _ALNUM9.fullmatch(call_id):
+        if call_id in self._own:
             return call_id
-        return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
+        if self._rule == "alnum9":
+            return call_id if _ALNUM9.fullmatch(call_id) else _hashed(call_id)[:9]
+        return call_id if len(call_id) <= MAX_ID else _hashed(call_id)[:MAX_ID]
+
+
+def _hashed(call_id: str) -> str:
+    return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
 
 
 def _assistant(
@@ -134,7 +142,7 @@ def _call(call: ToolCall, ids: _CallIds) -> Json:
     return {
         "id": ids.sent(call.id),
         "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
+        "function": {"name": safe_name(call.name), "arguments": arguments},
     }
 
 

@@ -32,7 +32,7 @@ import typing as t
 from collections.abc import Mapping
 
 from providers.openai_shapes import effort_of, may_be_strict
-from providers.request_parts import data_url, endpoint, file_text
+from providers.request_parts import data_url, endpoint, file_text, safe_name
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -192,7 +192,7 @@ def _assistant(message: AssistantMessage) -> list[Json]:
         {
             "type": "function_call",
             "call_id": _short(call.id),
-            "name": call.name,
+            "name": safe_name(call.name),
             "arguments": call.raw if call.arguments is not None and call.raw.strip() else "{}",
         }
         for call in message.calls
@@ -203,7 +203,8 @@ def _assistant(message: AssistantMessage) -> list[Json]:
 def _answered(item: Json) -> list[Json]:
     """An output item as it goes back; a call of a kind that nobody here answers gets its answer."""
     if item.get("type") == "function_call":
-        return [{**item, "call_id": _short(str(item.get("call_id")))}]
+        name, call_id = safe_name(str(item.get("name"))), _short(str(item.get("call_id")))
+        return [{**item, "name": name, "call_id": call_id}]
     if item.get("type") == "custom_tool_call":
         answer = {
             "type": "custom_tool_call_output",

@@ -15,7 +15,9 @@ switch                meaning
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import re
+import typing as t
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 from providers.errors import failure
@@ -23,6 +25,9 @@ from providers.spec import Connection, FilePart, ModelRequest
 
 #: What a model's name may hold in an address as it is: versions (``@20250929``), publishers, tags.
 _IN_NAME = "/@:._-"
+#: What vendors take in a tool's name, and how much of it (OpenAI, Anthropic, Amazon Bedrock).
+_UNSAFE_NAME = re.compile("[^A-Za-z0-9_-]")
+MAX_NAME = 64
 
 
 def endpoint(
@@ -57,6 +62,37 @@ def _filled(value: str, options: Mapping[str, str]) -> str:
         return value.format_map(options) if "{" in value else value
     except KeyError:
         return ""
+
+
+def safe_name(name: str) -> str:
+    """A tool's name as every vendor takes it. Models make up others, and a history that holds one is refused."""
+    return _UNSAFE_NAME.sub("_", name)[:MAX_NAME] or "_"
+
+
+def may_begin_thinking(messages: Sequence[Mapping[str, t.Any]], call: str, thoughts: tuple[str, ...]) -> bool:
+    """Whether Claude may be asked to think by a budget: not in the middle of a turn that began without.
+
+    Within a tool loop the vendor wants the loop's first message to begin with thinking; one that another model made,
+    or that was made while thinking was off, does not (platform.claude.com, extended thinking with tool use).
+
+    :param messages: the conversation, alternating, in either of Claude's two shapes.
+    :param call: what makes a block a call: its type, or a member of it.
+    :param thoughts: the same for thinking.
+    """
+    first: t.Any = None
+    for message in reversed(messages):
+        if message["role"] == "user":
+            if not any(_is(block, ("tool_result", "toolResult")) for block in message["content"]):
+                break
+        else:
+            first = message["content"][0]
+            if not any(_is(block, (call,)) for block in message["content"]):
+                break
+    return first is None or _is(first, thoughts)
+
+
+def _is(block: Mapping[str, t.Any], kinds: tuple[str, ...]) -> bool:
+    return block.get("type") in kinds or any(kind in block for kind in kinds)
 
 
 def file_text(file: FilePart) -> str:

@@ -86,7 +86,8 @@ class TestBody:
         schema = {"type": "object", "properties": {"a": {"type": "string"}}}
         text_format = body(response_format=schema)["outputConfig"]["textFormat"]
         assert text_format["type"] == "json_schema"
-        assert json.loads(text_format["structure"]["jsonSchema"]["schema"]) == schema
+        sent = json.loads(text_format["structure"]["jsonSchema"]["schema"])
+        assert sent == {**schema, "additionalProperties": False}
 
     def test_members_of_the_family(self) -> None:
         made = body(dialect={"fields": {"top_k": 3}, "body": {"serviceTier": {"type": "flex"}}})

@@ -319,9 +319,9 @@ class TestRequests:
         schema = {"type": "object"}
         alone = body([spec.UserMessage("x")], PLANS, response_format=schema)
         assert alone["response_format"] == {"type": "json_object", "json_schema": schema}
-        assert "response_format" not in body(
-            [spec.UserMessage("x")], PLANS, response_format=schema, tools=tools("a")
-        )
+        beside = body([spec.UserMessage("x")], PLANS, response_format=schema, tools=tools("a"))
+        assert "response_format" not in beside
+        assert json.dumps(schema, separators=(",", ":")) in beside["messages"][0]["content"]
         last = body(
             [spec.UserMessage("x")], THINKS, response_format=schema, tools=tools("a"), tool_choice="none"
         )

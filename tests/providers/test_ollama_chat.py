@@ -170,7 +170,6 @@ class TestRequests:
                 max_tokens=50,
                 stop=["END"],
                 tools=tools("echo"),
-                response_format={"type": "object"},
             )
         )
         assert built == {
@@ -187,9 +186,17 @@ class TestRequests:
                     },
                 }
             ],
-            "format": {"type": "object"},
             "options": {"temperature": 0.5, "top_p": 0.9, "seed": 7, "num_predict": 50, "stop": ["END"]},
         }
+
+    def test_a_format_beside_tools_is_put_into_words(self) -> None:
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+        assert build_body(request(response_format=schema))["format"] == schema
+        beside = build_body(request(response_format=schema, tools=tools("echo"), system="Be brief."))
+        assert "format" not in beside
+        assert beside["messages"][0]["content"].startswith("Be brief.\n\nGive the final answer as one JSON")
+        last = build_body(request(response_format=schema, tools=tools("echo"), tool_choice="none"))
+        assert (last["format"], last["messages"][0]["role"]) == (schema, "user")
 
     def test_nothing_is_said_that_nobody_asked_for(self) -> None:
         assert set(build_body(request(show_thinking=True))) == {"model", "messages", "stream"}

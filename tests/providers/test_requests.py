@@ -341,8 +341,9 @@ class TestMessages:
         assert "temperature" not in body(ANTHROPIC, temperature=0.5, dialect={"sampling": False})
 
     def test_response_format_and_stop(self) -> None:
-        sent = body(ANTHROPIC, response_format={"type": "object"}, stop=("x",))
-        assert sent["output_config"] == {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
+        sent = body(ANTHROPIC, response_format=schema, stop=("x",))
+        assert sent["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
         assert sent["stop_sequences"] == ["x"]
 
 
