@@ -116,7 +116,9 @@ def _names(registry: Catalogue, family: ProviderFamily, model: str | None) -> Se
     listed, _ = registry.models(family)
     if model is None:
         return listed or ((ANY_MODEL,) if family.models is None else ())
-    return (model,) if model and (family.models is None or model in listed) else ()
+    if not model or not model.isprintable():
+        return ()
+    return (model,) if family.models is None or model in listed else ()
 
 
 def describe(family: ProviderFamily, model: str, capabilities: Capabilities) -> dict[str, t.Any]:

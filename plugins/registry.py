@@ -341,6 +341,10 @@ class Registry:
                 f'"{model_id}" names no model after the slash; write "{family_id}/<model>"'
                 f"{_such_as(family_id, self.models(family)[0])}"
             )
+        if not model.isprintable():  # it would go into logs, headers and addresses
+            raise UnknownModel(
+                f"a model's name cannot hold a line break or a control character, as in {model_id[:100]!r}"
+            )
         if family.models is not None and not self._has(family, model):
             listed = sorted(self.models(family)[0])
             raise UnknownModel(

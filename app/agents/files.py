@@ -83,7 +83,15 @@ def _entries(variables: Mapping[str, t.Any], config: AgentConfig) -> list[t.Any]
     found: list[t.Any] = []
     for item in listed:
         found.extend(item if isinstance(item, (list, tuple)) else [item])
-    return [item for item in found if item not in (None, "")]
+    return [item for item in found if not _is_missing(item)]
+
+
+def _is_missing(item: t.Any) -> bool:
+    """Whether an entry has no content because what its template names was not given."""
+    if isinstance(item, Mapping):
+        given = [item[key] for key in _SOURCES if key in item]
+        return bool(given) and all(value in (None, "") for value in given)
+    return item in (None, "")
 
 
 def _answers_message(prompt: str | None) -> bool:

@@ -156,8 +156,10 @@ def sniff(data: bytes, stated: str = "") -> tuple[Kind, str, bytes]:
     """Kind, media type and bytes of a file; text comes back as UTF-8 without a mark.
 
     :param stated: what somebody says it is; believed only of text.
-    :raises FileRefused: it is none of the kinds there are, or text that is said to be something else.
+    :raises FileRefused: it is empty, none of the kinds there are, or text that is said to be something else.
     """
+    if not data:
+        raise FileRefused("is empty; leave it out")
     for magic, kind, media_type in _MAGIC:
         if data.startswith(magic):
             return kind, media_type, data

@@ -52,7 +52,7 @@ def _is_map_of_names(value: object) -> bool:
 
 
 def _is_count_or_none(value: object) -> bool:
-    return value is None or (type(value) is int and value > 0)
+    return value is None or (type(value) is int and value >= 0)
 
 
 def _is_price_or_none(value: object) -> bool:

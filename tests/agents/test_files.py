@@ -134,7 +134,8 @@ def test_an_input_that_calls_something_else_files_is_left_alone(agents: Agents, 
 
 
 def test_templates_and_lists_may_be_mixed_and_what_is_missing_is_left_out(agents: Agents) -> None:
-    config = {"files": ["{{ input.files }}", "{{ input.nothing }}", {"text": "for {{ input.message }}"}]}
+    missing = ["{{ input.nothing }}", *({source: "{{ input.no }}"} for source in ("url", "data", "text"))]
+    config = {"files": ["{{ input.files }}", *missing, {"text": "for {{ input.message }}"}]}
     live = agents.start(SEES, chat_input(), **config)
     answer(chat)(live.call())
     image, text, _ = sent(live.end())
@@ -317,7 +318,6 @@ def test_what_is_known_before_a_run_is_refused_before_a_run(entry: t.Any, kind: 
         (b"words", "application/octet-stream", "text", "text/plain"),
         ("\ufeffwords".encode(), "", "text", "text/plain"),
         ("Grüße".encode("utf-16"), "", "text", "text/plain"),
-        (b"", "", "text", "text/plain"),
     ],
 )
 def test_what_a_file_is_its_bytes_say(data: bytes, stated: str, kind: str, media_type: str) -> None:
@@ -329,7 +329,7 @@ def test_what_a_file_is_its_bytes_say(data: bytes, stated: str, kind: str, media
 
 
 @pytest.mark.parametrize(
-    "data", [b"MZ\x90\x00\x03", b"PK\x03\x04\x14\x00", b"\xff\xfe\x00", b"RIFF1234WAVE\0"]
+    "data", [b"", b"MZ\x90\x00\x03", b"PK\x03\x04\x14\x00", b"\xff\xfe\x00", b"RIFF1234WAVE\0"]
 )
 def test_what_is_none_of_the_kinds_is_refused(data: bytes) -> None:
     with pytest.raises(FileRefused):

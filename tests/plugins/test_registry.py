@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app import builtins, config
+from plugins.capabilities import rows
 from plugins.connections import NotConfigured, RegistryError, variable_prefix
 from plugins.hookspecs import hookimpl
 from plugins.manager import create_manager
@@ -93,6 +94,14 @@ def test_a_malformed_base_is_not_repeated(registry: Registry, given: str) -> Non
     assert caught.value.variable == BASE
     assert BASE in caught.value.message
     assert given not in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["a\nINFO all is well", "a\x1b[31m", "a\x00", "gpt-5\u200b"])
+def test_a_name_that_cannot_be_shown_is_no_model(registry: Registry, name: str) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        registry.check_model(f"openai/{name}")
+    assert caught.value.message.isprintable()
+    assert rows(registry, "openai", name) == []
 
 
 @pytest.mark.parametrize("family", ["ollama", "openai-compatible"])
