@@ -119,6 +119,8 @@ class EventStreamDecoder:
             self._take(self._read(data), out)
         except ProviderError as error:
             self._fail(error, out)
+        except RecursionError:
+            self._fail(failure("provider_bad_stream", detail="a payload that is nested too deeply"), out)
         return out
 
     def end(self) -> list[ModelEvent]:
@@ -132,6 +134,8 @@ class EventStreamDecoder:
                 self._finish(out, sentinel=False)
         except ProviderError as error:
             self._fail(error, out)
+        except RecursionError:
+            self._fail(failure("provider_bad_stream", detail="a payload that is nested too deeply"), out)
         return out
 
     def _body_end(self) -> Iterable[tuple[bytes, bytes]]:

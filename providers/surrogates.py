@@ -19,12 +19,12 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def tolerant_loads(payload: bytes) -> t.Any:
-    """JSON that strict parsers refuse: half characters, broken UTF-8 (replaced), NaN.
+    """JSON that strict parsers refuse: half characters, broken UTF-8 (replaced), NaN and the infinities (null).
 
     :raises ValueError: it is no JSON either way.
     """
     try:
-        return json.loads(payload.decode("utf-8", "replace"))
+        return json.loads(payload.decode("utf-8", "replace"), parse_constant=lambda _: None)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

@@ -16,6 +16,9 @@ from providers.errors import failure
 from providers.spec import ModelEvent, ModelRequest, ToolCallReady, ToolCallStarted
 from providers.surrogates import whole_text, whole_value
 
+#: Levels of arguments; as many as orjson writes.
+MAX_DEPTH = 254
+
 
 class OpenCall:
     """A call under assembly.
@@ -44,8 +47,13 @@ class OpenCall:
 
     def parsed(self) -> t.Any:
         """The arguments as an object; None when they are none."""
-        value = self.value if self.value is not None and not self.fragments else _loads(self.raw())
+        value = self.settled()
         return value if isinstance(value, dict) else None
+
+    def settled(self) -> t.Any:
+        """The arguments whatever they are; :data:`_BROKEN` when they are no JSON, or nested beyond all reason."""
+        value = self.value if self.value is not None and not self.fragments else _loads(self.raw())
+        return _BROKEN if _too_deep(value) else value
 
     def complete(self) -> bool:
         """Whether the arguments given so far are a whole JSON object already."""
@@ -181,11 +189,11 @@ class CallBook:
 def _ready(call: OpenCall, cut: bool, *, last: bool) -> ToolCallReady:
     raw = call.raw()
     name, call_id = call.name, call.id or ""
-    if not raw.strip():
+    if not raw.strip() and (call.value is None or call.fragments):
         if cut and last:
             return ToolCallReady(call_id, name, None, raw, "cut")
         return ToolCallReady(call_id, name, {}, raw)
-    value = call.value if call.value is not None and not call.fragments else _loads(raw)
+    value = call.settled()
     if value is _BROKEN:
         return ToolCallReady(call_id, name, None, raw, "cut" if cut else "invalid_json")
     if not isinstance(value, dict):
@@ -209,7 +217,26 @@ def _dumps(value: t.Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:  # an integer beyond 64 bits, half a character
-        return json.dumps(value)
+        return "" if _too_deep(value) else json.dumps(value)
+
+
+def _too_deep(value: t.Any) -> bool:
+    """Whether a value is nested deeper than what writes it elsewhere can follow."""
+    try:
+        orjson.dumps(value)
+    except TypeError:  # too deep, or one of the above
+        level = [value]
+        for _ in range(MAX_DEPTH):
+            level = [
+                inner
+                for each in level
+                if isinstance(each, (dict, list))
+                for inner in (each.values() if isinstance(each, dict) else each)
+            ]
+            if not level:
+                return False
+        return True
+    return False
 
 
 def _refuse(name: str) -> t.NoReturn:
