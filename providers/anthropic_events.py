@@ -197,6 +197,7 @@ class AnthropicDecoder(EventStreamDecoder):
             output=count(self._stated, "output_tokens"),
             cache_read=read,
             cache_write=written,
+            reasoning=count(self._stated.get("output_tokens_details"), "thinking_tokens"),
         )
 
     def _replay(self) -> t.Any:

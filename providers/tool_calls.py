@@ -121,8 +121,11 @@ class CallBook:
                 self._announce(call, out)
 
     def unfinished(self) -> bool:
-        """Whether the last call may have been broken off: no arguments yet, or no whole object."""
-        return bool(self.calls) and not (self.calls[-1].closed or self.calls[-1].complete())
+        """Whether the last call may have been broken off: it is open, or its arguments break off."""
+        if not self.calls:
+            return False
+        last = self.calls[-1]
+        return not (last.complete() or (last.closed and not last.raw().strip()))
 
     def settle(self, out: list[ModelEvent], *, cut: bool) -> bool:
         """Say of every call what became of its arguments, in call order.

@@ -174,6 +174,22 @@ class TestEnd:
     def test_labels(self, label: str, reason: str) -> None:
         assert message(*block(0, TEXT, text_delta("x")), *stop(label)).reason == reason
 
+    @pytest.mark.parametrize(
+        ("pieces", "code"),
+        [(['{"a":'], "provider_bad_stream"), (['{"a":1}'], None), ([], None)],
+    )
+    def test_a_call_that_is_over_before_a_body_without_an_end(
+        self, pieces: list[str], code: str | None
+    ) -> None:
+        """The end of a block vouches for a call without arguments, not for arguments that break off."""
+        assert message(*block(0, tool("a"), *map(json_delta, pieces))).code == code
+
+    def test_thinking_is_a_part_of_the_output(self) -> None:
+        usage: t.Any = {"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 7}}
+        seen = message(*block(0, TEXT, text_delta("x")), *stop("end_turn", **usage))
+        assert seen.finished is not None
+        assert seen.finished.usage == spec.Usage(3, 9, reasoning=7)
+
     def test_usage_is_the_last_stated(self) -> None:
         seen = message(
             *block(0, TEXT, text_delta("x")),
