@@ -9,7 +9,7 @@ guarded; their tests are.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 
@@ -119,12 +119,12 @@ def _connection(given: ProviderFamily, rules: _Rules) -> ConnectionSpec:
         sentence = f"{given.title} cannot say whether it is configured; see studio plugins"
         failed = (sentence, f"STUDIO_{given.id.upper()}_API_KEY")
         changes["check"] = lambda credentials, options: rules.call(
-            "connection.check", lambda: check(credentials, options), _is_problem_or_none, failed
+            "connection.check", lambda: check(credentials, options), checks.is_problem_or_none, failed
         )
     if callable(connection.default_base):
         make = connection.default_base
         changes["default_base"] = lambda options: rules.call(
-            "connection.default_base", lambda: make(options), _is_text_or_none, None
+            "connection.default_base", lambda: make(options), checks.is_text_or_none, None
         )
     if connection.read_base is not None:
         read = connection.read_base
@@ -138,16 +138,8 @@ def _is_ours(thing: object) -> bool:
     return type(thing).__module__.partition(".")[0] == "providers"
 
 
-def _is_text_or_none(found: t.Any) -> bool:
-    return found is None or isinstance(found, str)
-
-
 def _is_wire_or_none(found: t.Any) -> bool:
-    return _is_text_or_none(found) or callable(getattr(found, "stream", None))
-
-
-def _is_problem_or_none(found: t.Any) -> bool:
-    return found is None or (isinstance(found, tuple) and len(found) == 2 and checks.are_names(found))
+    return checks.is_text_or_none(found) or callable(getattr(found, "stream", None))
 
 
 # -- wires -------------------------------------------------------------------------------------------
@@ -190,8 +182,7 @@ class GuardedWire:
         except (GeneratorExit, KeyboardInterrupt):
             raise
         except BaseException as error:
-            with waits.wait():  # a stop that is due goes first
-                pass
+            _let_a_stop_go_first(waits)
             raise spec.ProviderError(
                 "provider_bad_stream",
                 f"The plugin's wire {self.name} failed; see the plugin's author.",
@@ -201,10 +192,11 @@ class GuardedWire:
     def _checked(
         self, request: spec.ModelRequest, connection: spec.Connection, waits: spec.Waits
     ) -> Iterator[list[spec.ModelEvent]]:
-        stream = self.wire.stream(request, connection, t.cast(spec.Waits, _Waits(waits)))
+        with waits.wait():  # what it does outside its own waits must not keep a run from ending
+            stream = self.wire.stream(request, connection, t.cast(spec.Waits, _Waits(waits)))
         announced: set[str] = set()
         with closing(t.cast(t.Any, stream)) if hasattr(stream, "close") else nullcontext(stream):
-            for batch in stream:
+            for batch in _steps(stream, waits):
                 events = list(batch)
                 for event in events:
                     _check_event(event)
@@ -217,10 +209,20 @@ class GuardedWire:
                         return
 
 
+def _steps(stream: Iterable[t.Any], waits: spec.Waits) -> Iterator[t.Any]:
+    """What ``stream`` gives; each step can be interrupted wherever it blocks."""
+    steps = iter(stream)
+    while True:
+        with waits.wait():
+            batch = next(steps, _END)
+        if batch is _END:
+            return
+        yield batch
+
+
+_END = object()
 _REASONS = t.get_args(spec.FinishReason)
 _CODES = t.get_args(spec.ProviderErrorCode)
-
-
 _DELTAS = frozenset((spec.TextDelta, spec.ThinkingDelta))
 
 
@@ -331,15 +333,25 @@ class _GuardedAuth:
             ) from error
 
 
+def _let_a_stop_go_first(waits: spec.Waits) -> None:
+    with waits.wait():
+        pass
+
+
 # -- tools and blocks --------------------------------------------------------------------------------
 
 
 def tool(given: Tool, report: Report) -> Tool:
     """``given``, of which nothing but an ``Exception`` comes out: ``sys.exit`` in a tool must not end a worker."""
     what = f'tool "{given.name}"'
-    if given.runs == "thread":  # nothing is thrown into a thread
+    if given.runs == "thread" or not callable(t.cast(object, given.run)):  # nothing is thrown into a thread
         return replace(given, run=_contained(given.run, lambda *_: None, what, report))
-    return replace(given, run=_contained(given.run, lambda _, context: context.waits, what, report))
+
+    def run(arguments: dict[str, t.Any], context: t.Any) -> t.Any:
+        with context.waits.wait():  # a request it makes outside its own waits can be stopped, too
+            return given.run(arguments, context)
+
+    return replace(given, run=_contained(run, lambda _, context: context.waits, what, report))
 
 
 def block_type(given: BlockType, report: Report) -> BlockType:
@@ -374,10 +386,8 @@ def _contained(
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException as error:
-            waits = waits_of(*given)
-            if waits is not None:
-                with waits.wait():  # a stop that is due goes first
-                    pass
+            if (waits := waits_of(*given)) is not None:
+                _let_a_stop_go_first(waits)
             report(
                 f"{what} raised {type(error).__name__}, which could end the process; raise an Exception instead"
             )

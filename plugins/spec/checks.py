@@ -79,6 +79,16 @@ def are_names(found: t.Any) -> bool:
     return all(isinstance(name, str) for name in found)
 
 
+def is_text_or_none(found: object) -> bool:
+    """A text, or nothing."""
+    return found is None or isinstance(found, str)
+
+
+def is_problem_or_none(found: t.Any) -> bool:
+    """What a connection's ``check`` gives."""
+    return found is None or (isinstance(found, tuple) and len(found) == 2 and are_names(found))
+
+
 def family_problem(family: ProviderFamily) -> str | None:
     """What is wrong with the plain facts of a family; None when nothing is."""
     bad = [name for name, good in (*_facts(family), *_connection_facts(family.connection)) if not good]

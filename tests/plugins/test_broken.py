@@ -168,6 +168,7 @@ def ended(services: Services, model: str, retries: int = 0, **settings: t.Any) -
         ("exits", "provider_bad_stream"),
         ("kills", "provider_bad_stream"),
         ("hangs", "provider_idle"),
+        ("blocks", "provider_idle"),
         ("times-out", "provider_bad_stream"),
         ("panics", "provider_bad_stream"),
         ("gives-up", "provider_bad_stream"),
@@ -200,6 +201,15 @@ def test_a_wait_that_is_no_number_of_seconds_is_none(wild: Services, model: str)
     assert run.state.terminal.code == "provider_overloaded"
 
 
+@pytest.mark.parametrize(("model", "tools"), [("blocks", []), ("calls-blocks", ["blocks"])])
+def test_a_stop_ends_what_blocks_outside_its_waits(wild: Services, model: str, tools: list[str]) -> None:
+    run, recorder = start(wild, agent(f"wild/{model}", retries=0, idle_s=60, tools=tools))
+    wait_until(lambda: recorder.of(ev.ToolStarted if tools else ev.TextDelta), "it began")
+    run.cancel("stop_requested")
+    assert run.done.wait(5)
+    assert isinstance(run.state.terminal, ev.RunCancelled)
+
+
 @pytest.mark.parametrize("model", ["good", "goes-on", "empty"])
 def test_a_wire_that_says_too_much_or_nothing_at_times_is_read(wild: Services, model: str) -> None:
     run, recorder = ended(wild, model)
@@ -218,6 +228,7 @@ def test_a_wire_that_says_too_much_or_nothing_at_times_is_read(wild: Services, m
         ("interrupts_thread", "failed"),
         ("raises", "failed"),
         ("hangs", "did not answer within"),
+        ("blocks", "did not answer within"),
         ("odd", ""),
     ],
 )

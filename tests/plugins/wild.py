@@ -72,6 +72,7 @@ MODELS: dict[str, Callable[[spec.Waits], Iterator[t.Any]]] = {
     "text-wait": _then(None, lambda waits: _raise(_overloaded(t.cast(float, "5")))),
     "never-made": _say([spec.ToolCallStarted("c1", "odd")], [FINISHED]),
     "no-id": _say([spec.ToolCallReady("", "odd", {}, "{}")], [FINISHED]),
+    "blocks": _then(TEXT, lambda waits: gevent.sleep(3600)),
     "rubbish": _say(["text"]),
     "no-list": _say(7),
     "number": _say([spec.TextDelta(t.cast(str, 5))]),
@@ -152,5 +153,6 @@ class Wild:
             _tool("interrupts_thread", lambda arguments, context: _raise(KeyboardInterrupt()), runs="thread"),
             _tool("raises", lambda arguments, context: _raise(OSError("no"))),
             _tool("hangs", _hanging_tool),
+            _tool("blocks", lambda arguments, context: gevent.sleep(3600)),
             _tool("odd", lambda arguments, context: object()),
         ]
