@@ -8,6 +8,7 @@ slower parser here, the two halves are joined across deltas, and a half that sta
 from __future__ import annotations
 
 import json
+import math
 import re
 import typing as t
 from collections.abc import Mapping
@@ -40,9 +41,11 @@ def whole_text(text: str) -> str:
 
 
 def whole_value(value: t.Any) -> t.Any:
-    """A JSON value with :func:`whole_text` done to every text in it."""
+    """A JSON value with :func:`whole_text` done to every text in it, and null for what is no number."""
     if isinstance(value, str):
         return whole_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, (list, tuple)):
         return [whole_value(item) for item in value]
     if isinstance(value, Mapping):

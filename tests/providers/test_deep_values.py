@@ -57,6 +57,14 @@ def test_the_deepest_that_run_go_back(wire: str) -> None:
     assert nested(250) in sent.replace("\\", "")
 
 
+def test_no_vendor_is_sent_what_is_no_json() -> None:
+    """Strict parsers and the one for what they refuse write the same."""
+    odd: dict[str, object] = {"a": float("nan"), "b": [float("inf")], "c": 1.5}
+    assert json.loads(encode(odd)) == {"a": None, "b": [None], "c": 1.5}
+    assert b"NaN" not in encode({**odd, "d": "\ud83d", "e": 10**40})
+    assert json.loads(encode({**odd, "e": 10**40})) == {"a": None, "b": [None], "c": 1.5, "e": 10**40}
+
+
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize("wire", ["chat", "gemini", "ollama"])
 def test_what_is_no_number_is_null(wire: str, number: str) -> None:
