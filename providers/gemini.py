@@ -17,7 +17,7 @@ import orjson
 from providers import errors, http
 from providers.decoding import EventStreamDecoder, count
 from providers.gemini_args import PartialArgs
-from providers.gemini_request import WIRE_NAME, build_request
+from providers.gemini_request import WIRE_NAME, build_request, sent_name
 from providers.json_array import JsonArrayReader
 from providers.spec import (
     FinishReason,
@@ -67,6 +67,8 @@ class GeminiDecoder(EventStreamDecoder):
         super().__init__(request)
         self._read = self._sniff
         self._parts: list[_Part] = []
+        #: Our names of the tools, by those they were declared under.
+        self._names = {sent_name(tool.name): tool.name for tool in request.tools}
         #: Pieces of the last part, while it is unsigned answer text: the next piece may be joined to it.
         self._run: list[str] | None = None
         self._open: OpenCall | None = None
@@ -185,6 +187,7 @@ class GeminiDecoder(EventStreamDecoder):
         name = given.get("name")
         if name and isinstance(name, str):
             self._flush(out)
+            name = self._names.get(name, name)
             call = self._calls.begin(out, str(given.get("id") or ""), name)
             args = given.get("args")
             call.value = {} if args is None else args

@@ -25,7 +25,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from providers.closed_schema import with_words
-from providers.request_parts import endpoint, file_base64, file_text, safe_name
+from providers.request_parts import MAX_NAME, endpoint, file_base64, file_text, safe_name
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -132,6 +132,12 @@ def _level(level: str | int, dialect: Mapping[str, t.Any]) -> Json:
     return {} if word is None else {"thinkingLevel": word}
 
 
+def sent_name(name: str) -> str:
+    """A tool's name as the vendor takes it: it begins with a letter or an underscore."""
+    name = safe_name(name)
+    return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[:MAX_NAME]
+
+
 def _tools(request: ModelRequest, body: Json) -> None:
     """Tools go where none may be called: the vendor does not mind a history that names them."""
     choice = request.tool_choice
@@ -139,7 +145,7 @@ def _tools(request: ModelRequest, body: Json) -> None:
         return
     declared = [
         {
-            "name": tool.name,
+            "name": sent_name(tool.name),
             "description": tool.description,
             "parametersJsonSchema": dict(tool.parameters),
         }
@@ -149,7 +155,7 @@ def _tools(request: ModelRequest, body: Json) -> None:
     if choice != "auto":
         calling: Json = {"mode": "ANY"}
         if choice != "required":
-            calling["allowedFunctionNames"] = [choice]
+            calling["allowedFunctionNames"] = [sent_name(choice)]
         body["toolConfig"] = {"functionCallingConfig": calling}
 
 
@@ -205,7 +211,7 @@ def _file(file: FilePart) -> Json:
 def _result(message: ToolResult, named: bool) -> Json:
     """``output`` and ``error`` are the keys that the vendor gives a meaning to."""
     answer: Json = {
-        "name": safe_name(message.name),
+        "name": sent_name(message.name),
         "response": {"error" if message.is_error else "output": message.content},
     }
     if named:
@@ -218,7 +224,7 @@ def _assistant(message: AssistantMessage, signed_calls: bool) -> list[Json]:
     if parts is None:
         parts = [{"text": message.text}] if message.text.strip() else []
         parts.extend(
-            {"functionCall": {"name": safe_name(call.name), "args": call.arguments or {}}}
+            {"functionCall": {"name": sent_name(call.name), "args": call.arguments or {}}}
             for call in message.calls
         )
     parts = [_named(part) for part in parts]
@@ -234,6 +240,6 @@ def _assistant(message: AssistantMessage, signed_calls: bool) -> list[Json]:
 def _named(part: Json) -> Json:
     """A part with a name that the vendor takes back, the same that the call's result carries."""
     call = part.get("functionCall")
-    if not isinstance(call, Mapping) or call.get("name") == (name := safe_name(str(call.get("name")))):
+    if not isinstance(call, Mapping) or call.get("name") == (name := sent_name(str(call.get("name")))):
         return part
     return {**part, "functionCall": {**call, "name": name}}

@@ -11,7 +11,8 @@ import pytest
 from providers import spec
 from providers.auth import NoAuth
 from providers.gemini import WIRE
-from tests.providers.driving import request, tools
+from providers.gemini_request import build_body
+from tests.providers.driving import decode, request, sse, tools
 
 USER = spec.UserMessage("hi")
 
@@ -218,3 +219,24 @@ class TestHistory:
     def test_arguments_that_were_none(self) -> None:
         made = body(messages=[USER, *turn(raw="")])["contents"]
         assert made[1]["parts"][1] == {"functionCall": {"name": "w", "args": {}}}
+
+
+def test_a_tool_whose_name_begins_with_a_digit() -> None:
+    """The vendor refuses it; it is declared under another, and called by its own."""
+    asked = request(tools=tools("3d_print", "plain"), tool_choice="3d_print")
+    sent = build_body(asked)
+    declared = [each["name"] for each in sent["tools"][0]["functionDeclarations"]]
+    assert declared == ["_3d_print", "plain"]
+    assert sent["toolConfig"]["functionCallingConfig"]["allowedFunctionNames"] == ["_3d_print"]
+    part = {"functionCall": {"name": "_3d_print", "args": {}}, "thoughtSignature": "s"}
+    seen = decode(
+        WIRE, [sse({"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]})], asked
+    )
+    assert [name for _, name in seen.started] == ["3d_print"]
+    assert seen.finished is not None
+    call = spec.ToolCall("minted_1", "3d_print", {}, "{}")
+    turn = spec.AssistantMessage("", (call,), seen.finished.replay, "gemini")
+    result = spec.ToolResult("minted_1", "3d_print", "done")
+    again = build_body(request(messages=[spec.UserMessage("hi"), turn, result]))["contents"]
+    assert again[1]["parts"] == [part]
+    assert again[2]["parts"][0]["functionResponse"]["name"] == "_3d_print"
