@@ -12,6 +12,7 @@ import typing as t
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
+from functools import partial
 
 from plugins import time_limit
 from plugins.spec import checks
@@ -93,13 +94,11 @@ def family(given: ProviderFamily, report: Report) -> ProviderFamily:
         changes["model_wire"] = lambda model: _wire(
             rules.call("model_wire", lambda: by_model(model), _is_wire_or_none, None)
         )
-    if given.model_dialect is not None:
-        switches = given.model_dialect
+    if (switches := given.model_dialect) is not None:
         changes["model_dialect"] = lambda model: rules.call(
             "model_dialect", lambda: switches(model), lambda found: isinstance(found, Mapping), {}
         )
-    if given.on_wire is not None:
-        on_wire = given.on_wire
+    if (on_wire := given.on_wire) is not None:
         changes["on_wire"] = lambda name, claims: rules.call(
             "on_wire", lambda: on_wire(name, claims), checks.are_capabilities, Capabilities()
         )
@@ -303,6 +302,9 @@ _CHECKS: Mapping[type, Callable[[t.Any], bool]] = {
 }
 
 
+_AUTH_FAILED = "The plugin's authentication failed; see the plugin's author."
+
+
 class _GuardedAuth:
     """A plugin's own authentication scheme; what it raises is told as ``provider_auth``."""
 
@@ -311,26 +313,28 @@ class _GuardedAuth:
 
     def apply(self, request: spec.HttpRequest, credentials: Mapping[str, str]) -> None:
         """See ``providers.spec.Auth``."""
-        self._held(lambda: self._auth.apply(request, credentials))
+        self._held(partial(self._auth.apply, request, credentials), None)
+        if not checks.are_names((request.url, *request.headers, *request.headers.values())):
+            raise spec.ProviderError("provider_auth", _AUTH_FAILED, detail="a header or the url is no text")
 
     def prepare(self, credentials: Mapping[str, str], connect_s: float, waits: spec.Waits) -> None:
         """See ``providers.spec.FetchingAuth``; a scheme that fetches nothing has none."""
         if isinstance(self._auth, spec.FetchingAuth):
-            fetching = self._auth
-            self._held(lambda: fetching.prepare(credentials, connect_s, waits))
+            self._held(partial(self._auth.prepare, credentials, connect_s, waits), waits)
 
     @staticmethod
-    def _held(work: Callable[[], None]) -> None:
+    def _held(work: Callable[[], None], waits: spec.Waits | None) -> None:
         try:
             work()
         except spec.ProviderError as error:
             raise _usable(error) from error.__cause__
-        except (Exception, SystemExit) as error:
-            raise spec.ProviderError(
-                "provider_auth",
-                "The plugin's authentication failed; see the plugin's author.",
-                detail=type(error).__name__,  # its text may hold a key
-            ) from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if waits is not None:
+                _let_a_stop_go_first(waits)
+            # What it says may hold a key.
+            raise spec.ProviderError("provider_auth", _AUTH_FAILED, detail=type(error).__name__) from error
 
 
 def _let_a_stop_go_first(waits: spec.Waits) -> None:

@@ -329,6 +329,9 @@ class Registry:
         if name := chosen_wire(family, self._variables[family.id], environ):
             return load_wire(name)
         own = family.model_wire(model) if family.model_wire is not None else None
+        if isinstance(own, str) and own not in WIRES:
+            self._failed(family, "model_wire", LookupError(f'no wire "{own}" for "{model}"'))
+            own = None
         return load_wire(own or family.wire)
 
     def _find(self, model_id: str) -> tuple[ProviderFamily, str]:

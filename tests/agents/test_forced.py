@@ -19,6 +19,8 @@ def test_nobody_asks_for_thinking_that_would_be_refused(agents: Agents, choice: 
     bodies: list[t.Any] = []
     call = live.call()
     bodies.append(call.body)
+    if thinks:  # a loop that began without may not begin to think
+        claude.think(call, "Let me look.")
     claude.tool(call, 0, "call_1", "look", "{}")
     claude.finish(call, "tool_use")
     call = live.call()

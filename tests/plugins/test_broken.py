@@ -15,12 +15,14 @@ from app import events as ev
 from app.builtins import Builtins
 from app.engine.services import Services
 from app.store import Store
+from plugins import guard
 from plugins.hookspecs import hookimpl
 from plugins.manager import PluginManager, create_manager
 from plugins.registry import Registry
 from plugins.spec import Tool
+from providers import spec
 from tests.plugins import broken_site
-from tests.plugins.wild import Wild
+from tests.plugins.wild import Panic, Wild
 from tests.support import sse
 from tests.support.engine import agent, start
 from tests.support.servers import studio, wait_until
@@ -92,6 +94,38 @@ def test_a_family_with_a_fact_of_the_wrong_kind_is_left_out(fact: str) -> None:
     assert list(registry.families) == ["other"]
     (row,) = registry.manager.report()
     assert row.error == f'family "wild": {fact} cannot be used; see the field\'s documentation'
+
+
+class _Auth:
+    """Does to a request what ``act`` does."""
+
+    def __init__(self, act: t.Callable[[t.Any], t.Any]) -> None:
+        self.act = act
+
+    def apply(self, request: t.Any, credentials: t.Any) -> None:
+        self.act(request)
+
+
+def _panic(_: object) -> t.NoReturn:
+    raise Panic("sk-secret")
+
+
+@pytest.mark.parametrize("act", [_panic, lambda request: request.headers.update({"X-Key": 5})])
+def test_an_authentication_that_breaks_says_so_and_no_key(act: t.Callable[[t.Any], t.Any]) -> None:
+    given = replace(Wild().provider_families()[0], auth=_Auth(act))
+    auth = t.cast(spec.Auth, guard.family(given, lambda message: None).auth)
+    with pytest.raises(spec.ProviderError) as caught:
+        auth.apply(spec.HttpRequest("POST", "http://h", {}, b""), {})
+    assert caught.value.code == "provider_auth"
+    assert "sk-secret" not in caught.value.message + caught.value.detail
+
+
+def test_a_wire_by_model_that_is_not_there_is_reported_and_passed_over() -> None:
+    base = replace(Wild().provider_families()[0], wire="openai_chat")
+    base = replace(base, connection=replace(base.connection, default_base="http://127.0.0.1:9"))
+    registry = Registry(_with_families([replace(base, model_wire=lambda model: "morse")]))
+    assert registry.resolve("wild/m", {}).wire.name == "openai_chat"
+    assert 'no wire "morse"' in str(registry.manager.report()[0].error)
 
 
 def _with_families(families: list[t.Any]) -> PluginManager:
