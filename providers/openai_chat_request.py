@@ -52,6 +52,7 @@ from collections.abc import Mapping
 
 from providers.openai_chat_messages import WIRE_NAME, messages_of
 from providers.openai_chat_thinking import ask_for_thinking
+from providers.openai_shapes import may_be_strict
 from providers.request_parts import endpoint
 from providers.spec import Connection, HttpRequest, ModelRequest
 from providers.surrogates import encode
@@ -137,20 +138,6 @@ def _response_format(schema: Mapping[str, t.Any], dialect: Mapping[str, t.Any]) 
     if dialect.get("response_format") == "json_object":
         return {"type": "json_object"}
     wrapped: Json = {"name": "answer", "schema": dict(schema)}
-    if _strict(schema):
+    if may_be_strict(schema):
         wrapped["strict"] = True
     return {"type": "json_schema", "json_schema": wrapped}
-
-
-def _strict(schema: t.Any) -> bool:
-    """Whether a schema keeps the rules that strict mode refuses to do without: closed objects, all members required."""
-    if isinstance(schema, list):
-        return all(map(_strict, schema))
-    if not isinstance(schema, Mapping):
-        return True
-    properties = schema.get("properties")
-    if schema.get("type") == "object" or isinstance(properties, Mapping):
-        names = set(properties) if isinstance(properties, Mapping) else set()
-        if schema.get("additionalProperties") is not False or names != set(schema.get("required") or ()):
-            return False
-    return all(_strict(value) for value in schema.values())

@@ -9,14 +9,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Mapping
 
+from providers.openai_shapes import effort_of
 from providers.spec import ModelRequest
 
 Json = dict[str, t.Any]
 Level = str | int
 
-#: Budgets up to which an effort stands for them, in tokens.
-_EFFORT_BUDGETS = ((1024, "minimal"), (4096, "low"), (16384, "medium"))
-_LEVELS: dict[str, str | None] = {"auto": None, "max": "xhigh"}
 _FORCED = ("auto", "none")
 
 
@@ -52,13 +50,10 @@ class _Words:
     def __init__(self, request: ModelRequest) -> None:
         self.request = request
         self.dialect = request.dialect
-        self._levels: Mapping[str, str | None] = {**_LEVELS, **(self.dialect.get("levels") or {})}
 
     def effort(self, level: Level) -> str | None:
         """The vendor's word for ``level``; None when it is not said."""
-        if isinstance(level, int):
-            level = next((name for budget, name in _EFFORT_BUDGETS if level <= budget), "high")
-        return self._levels.get(level, level)
+        return effort_of(level, self.dialect.get("levels"))
 
     def budget(self, level: Level) -> int | None:
         """Thinking tokens that ``level`` stands for, where the family says so."""
