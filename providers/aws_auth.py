@@ -86,9 +86,7 @@ class ChainAuth:
 
     def apply(self, request: HttpRequest, credentials: Credentials) -> None:
         """Sign with the keys that :meth:`prepare` fetched."""
-        holder = HttpRequest("", "", {}, b"")  # never sent: what was kept is read off its headers
-        self._kept.apply(holder, credentials)
-        self._signer.apply(request, {**credentials, **holder.headers})
+        self._signer.apply(request, {**credentials, **self._kept.token(credentials).parts})
 
 
 #: Seconds the chain may take: it asks files, then addresses that answer at once or never.
@@ -123,7 +121,7 @@ class Chain:
         return found
 
     def _read(self, output: bytes) -> Token | None:
-        """Keys in the form of ``credential_process``, as headers of a token without a value."""
+        """Keys in the form of ``credential_process``, as parts of a token without a value."""
         try:
             said = orjson.loads(output)
             keys = {"access_key_id": said["AccessKeyId"], "secret_access_key": said["SecretAccessKey"]}
@@ -132,7 +130,7 @@ class Chain:
             lasts = UNSTATED_S if ends is None else _instant(ends) - calendar.timegm(self.clock())
         except (ValueError, KeyError, TypeError):
             return None
-        return Token("", max(0.0, lasts), {**keys, "session_token": token or ""})
+        return Token("", max(0.0, lasts), parts={**keys, "session_token": token or ""})
 
 
 def _instant(text: str) -> float:

@@ -34,11 +34,15 @@ Credentials = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token, the seconds it lasts, and further headers that its kind needs."""
+    """An access token, the seconds it lasts, and further headers that its kind needs.
+
+    ``parts``: of what is no one text, e.g. a pair of keys that a request is signed with.
+    """
 
     value: str = field(repr=False)
     lasts_s: float
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    parts: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class TokenSource(t.Protocol):
@@ -96,11 +100,19 @@ class TokenAuth:
 
     def apply(self, request: HttpRequest, credentials: Credentials) -> None:
         """Set the header from the token that :meth:`prepare` fetched."""
+        token = self.token(credentials)
+        request.headers[self._header] = f"{self._prefix}{token.value}"
+        request.headers.update(token.headers)
+
+    def token(self, credentials: Credentials) -> Token:
+        """The token that :meth:`prepare` fetched, for schemes that use it otherwise than in a header.
+
+        :raises ProviderError: ``provider_auth`` when none was.
+        """
         kept = self._tokens.get(self._fingerprint(credentials))
         if kept is None:
             raise errors.failure("provider_auth", detail="no token was fetched")
-        request.headers[self._header] = f"{self._prefix}{kept[1].value}"
-        request.headers.update(kept[1].headers)
+        return kept[1]
 
     def _fetch(self, key: bytes, credentials: Credentials, connect_s: float, waits: Waits) -> None:
         fetch = self._fetches[key] = _Fetch()
@@ -205,32 +217,6 @@ class ClientCredentials:
             raise errors.failure(
                 "provider_auth", message=f"The provider's token endpoint needs the setting {error.args[0]}."
             ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class IbmIam:
-    """IBM Cloud's exchange of an API key (cloud.ibm.com/docs/iam: iamtoken_from_apikey)."""
-
-    url: str = "https://iam.cloud.ibm.com/identity/token"
-
-    def key(self, credentials: Credentials) -> tuple[str, ...]:
-        """See :class:`TokenSource`."""
-        return (credentials.get("iam_url") or self.url, credentials.get("api_key", ""))
-
-    def fetch(self, credentials: Credentials, connect_s: float, waits: Waits) -> Token:
-        """See :class:`TokenSource`. ``iam_url`` among the options replaces the public endpoint."""
-        form = {
-            "grant_type": "urn:ibm:params:oauth:grant-type:apikey",
-            "apikey": credentials.get("api_key", "").strip(),
-        }
-        return ask_for_token(credentials.get("iam_url") or self.url, form, connect_s, waits)
-
-
-class IbmIamAuth(TokenAuth):
-    """A bearer token for an IBM Cloud API key (``credentials["api_key"]``)."""
-
-    def __init__(self) -> None:
-        super().__init__(IbmIam())
 
 
 def _again(error: ProviderError) -> ProviderError:

@@ -251,8 +251,8 @@ class HttpRequest:
 
     method: str
     url: str
-    headers: dict[str, str]
-    body: bytes
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
 
 
 class Auth(t.Protocol):

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
-from providers.oauth import ChosenAuth, GivenToken, IbmIamAuth
+from providers.ibm_auth import IbmIamAuth
+from providers.oauth import ChosenAuth, GivenToken
 
 _SOURCE = "cloud.ibm.com/apidocs/watsonx-ai: text chat stream"
 #: Granite models that think when their template is told to.

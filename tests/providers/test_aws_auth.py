@@ -148,6 +148,7 @@ def test_keys_of_the_chain_are_kept_till_they_end(tmp_path: Path) -> None:
     keys = Keys("work", "s", "t")
     assert sent.headers == signed("POST", BEDROCK, keys=keys, region="eu-west-1", service="bedrock").headers
     assert (tmp_path / "count").read_text() == "x"
+    assert "Signature" not in repr(sent)
 
 
 @pytest.mark.parametrize(
@@ -223,11 +224,14 @@ def test_the_program_asks_botocore(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with RunScope() as scope:
         token = Chain().fetch(ASKED, 1.0, scope)
-        assert token.headers == {
+        assert token.parts == {
             "access_key_id": "fromfile",
             "secret_access_key": "hidden",
             "session_token": "",
         }
+        assert token.headers == {}
+        assert "fromfile" not in repr(token)
+        assert "hidden" not in repr(token)
         with pytest.raises(spec.ProviderError, match="credential chain"):
             Chain().fetch({"profile": "nobody"}, 1.0, scope)
 

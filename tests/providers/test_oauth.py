@@ -13,7 +13,8 @@ from app.engine.scope import Cancelled, RunScope
 from providers import http_fetch
 from providers.auth import HeaderAuth
 from providers.http_fetch import fetch_json
-from providers.oauth import ChosenAuth, ClientCredentials, GivenToken, IbmIamAuth, Token, TokenAuth
+from providers.ibm_auth import IbmIamAuth
+from providers.oauth import ChosenAuth, ClientCredentials, GivenToken, Token, TokenAuth
 from providers.spec import HttpRequest, ProviderError
 from tests.providers.raw_server import Peer, raw_server
 from tests.providers.token_endpoint import endpoint, header, refusal
