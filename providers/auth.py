@@ -1,4 +1,4 @@
-"""Authentication schemes that need nothing but a key.
+"""Authentication: how a scheme is applied, and the schemes that need nothing but a key.
 
 Law of this room: a scheme changes the request it is given and nothing else; it never logs a
 credential and never puts one into an error. Families name a scheme; schemes know no family.
@@ -10,7 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from providers.spec import HttpRequest
+from providers.spec import Connection, HttpRequest, Waits
+
+
+def authenticate(request: HttpRequest, connection: Connection, waits: Waits) -> None:
+    """Let the connection's scheme fetch what it needs, then change ``request``.
+
+    A scheme sees the options, too: a signature covers the region.
+
+    :raises ProviderError: as the scheme says.
+    """
+    known = {**connection.options, **connection.credentials} if connection.options else connection.credentials
+    if (prepare := getattr(connection.auth, "prepare", None)) is not None:
+        prepare(known, connection.connect_s, waits)
+    connection.auth.apply(request, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +36,7 @@ class NoAuth:
 
 @dataclass(frozen=True, slots=True)
 class HeaderAuth:
-    """The key in a header, e.g. ``HeaderAuth("Authorization", "Bearer ")`` or ``HeaderAuth("x-api-key")``.
+    """The key in a header, e.g. ``HeaderAuth("x-api-key")``, or :data:`BEARER`.
 
     Without a key nothing is added: local servers often ask for none.
 
@@ -39,6 +52,10 @@ class HeaderAuth:
         key = credentials.get("api_key", "").strip().removeprefix(self.mark)
         if key:
             request.headers[self.header] = f"{self.prefix}{key}"
+
+
+#: The key as a bearer token, as most vendors want it.
+BEARER = HeaderAuth("Authorization", "Bearer ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from providers import errors
+from providers.auth import authenticate
 from providers.decoding import Decoder
 from providers.http_body import Body, FramingError, Head
 from providers.http_connection import POOL
@@ -70,7 +71,7 @@ def stream_http(
     :raises ProviderError: with a code of contract section 11, at any point.
     """
     http = wire.build(request, connection)
-    _authenticate(http, connection, waits)
+    authenticate(http, connection, waits)
     address, payload = serialise(http)
     upstream = POOL.take(address)
     if upstream is not None:
@@ -81,14 +82,6 @@ def stream_http(
             pass
     upstream = open_connection(address, connection.connect_s, waits)
     yield from _call(upstream, payload, wire, request, connection, waits)
-
-
-def _authenticate(http: HttpRequest, connection: Connection, waits: Waits) -> None:
-    """A scheme sees the options, too: a signature covers the region."""
-    known = {**connection.options, **connection.credentials} if connection.options else connection.credentials
-    if (prepare := getattr(connection.auth, "prepare", None)) is not None:
-        prepare(known, connection.connect_s, waits)
-    connection.auth.apply(http, known)
 
 
 def _call(

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 import orjson
 
 from providers import errors
-from providers.spec import Connection, FetchingAuth, HttpRequest, Waits
+from providers.auth import authenticate
+from providers.spec import Connection, HttpRequest, Waits
 
 #: Most names taken of one list; gateways have some thousands.
 MAX_NAMES = 5000
@@ -64,10 +65,7 @@ def _ask(connection: Connection, url: str, waits: Waits) -> t.Any:
     from providers.http_fetch import fetch_json
 
     request = HttpRequest("GET", url, {"Accept": "application/json", **connection.headers}, b"")
-    known = {**connection.options, **connection.credentials}
-    if isinstance(connection.auth, FetchingAuth):
-        connection.auth.prepare(known, connection.connect_s, waits)
-    connection.auth.apply(request, known)
+    authenticate(request, connection, waits)
     status, headers, body = fetch_json(
         request.method, request.url, request.headers, request.body, connection.connect_s, waits
     )

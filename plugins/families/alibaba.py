@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "alibabacloud.com/help/en/model-studio: deep thinking, OpenAI compatibility, function calling"
@@ -73,7 +73,7 @@ FAMILY = ProviderFamily(
     id="alibaba",
     title="Alibaba Cloud Model Studio",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         base_vars=("DASHSCOPE_API_BASE",),

@@ -25,7 +25,7 @@ from plugins.claims import claims
 from plugins.claude_models import SOURCE as CLAUDE_SOURCE
 from plugins.claude_models import claude_capabilities, claude_dialect
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.aws_auth import ChainAuth, SigV4Auth
 from providers.oauth import ChosenAuth
 
@@ -250,7 +250,7 @@ FAMILY = ProviderFamily(
     wire="bedrock_converse",
     other_wires=("bedrock_invoke",),
     auth=ChosenAuth(
-        (("api_key",), HeaderAuth("Authorization", "Bearer ")),
+        (("api_key",), BEARER),
         (("access_key_id", "secret_access_key"), SigV4Auth("bedrock")),
         ((), ChainAuth("bedrock")),
     ),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "inference-docs.cerebras.ai: reasoning, tool calling, structured outputs"
@@ -45,7 +45,7 @@ FAMILY = ProviderFamily(
     id="cerebras",
     title="Cerebras",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.cerebras.ai/v1",
         base_vars=("CEREBRAS_API_BASE",),

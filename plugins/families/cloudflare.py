@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 
 _SOURCE = (
     "developers.cloudflare.com/workers-ai: OpenAI-compatible endpoints, JSON mode, function calling, models"
@@ -61,7 +61,7 @@ FAMILY = ProviderFamily(
     id="cloudflare",
     title="Cloudflare Workers AI",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.cloudflare.com/client/v4/accounts/{account_id}/ai/v1",
         base_vars=("CLOUDFLARE_API_BASE",),

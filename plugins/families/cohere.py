@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 
 _SOURCE = "docs.cohere.com: models, reasoning, tool use, structured outputs, chat reference"
 _LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "budget")
@@ -90,7 +90,7 @@ FAMILY = ProviderFamily(
     id="cohere",
     title="Cohere",
     wire="cohere_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.cohere.com",
         base_vars=("COHERE_API_BASE",),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import databricks_endpoints
 from providers.oauth import ChosenAuth, ClientCredentials, TokenAuth
 
@@ -76,7 +76,7 @@ FAMILY = ProviderFamily(
     title="Databricks",
     wire="openai_chat",
     auth=ChosenAuth(
-        (("api_key",), HeaderAuth("Authorization", "Bearer ")),
+        (("api_key",), BEARER),
         (
             ("client_id", "client_secret"),
             TokenAuth(ClientCredentials("{host}/oidc/v1/token", scope="all-apis", basic=True)),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "api-docs.deepseek.com: thinking mode, JSON output, function calling"
@@ -63,7 +63,7 @@ FAMILY = ProviderFamily(
     title="DeepSeek",
     wire="openai_chat",
     other_wires=("openai_responses",),
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.deepseek.com/v1",
         base_vars=("DEEPSEEK_API_BASE",),

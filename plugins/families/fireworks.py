@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "docs.fireworks.ai: reasoning, tool calling, structured outputs"
@@ -62,7 +62,7 @@ FAMILY = ProviderFamily(
     id="fireworks",
     title="Fireworks AI",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.fireworks.ai/inference/v1",
         base_vars=("FIREWORKS_API_BASE", "FIREWORKS_AI_API_BASE"),

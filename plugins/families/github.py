@@ -9,7 +9,7 @@ from __future__ import annotations
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 
 _SOURCE = "docs.github.com: REST API for models inference (retired 2026-07-30)"
 
@@ -33,7 +33,7 @@ FAMILY = ProviderFamily(
     id="github",
     title="GitHub Models",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://models.github.ai/inference",
         base_vars=("GITHUB_API_BASE",),

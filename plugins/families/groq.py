@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "console.groq.com/docs: reasoning, structured outputs, tool use"
@@ -73,7 +73,7 @@ FAMILY = ProviderFamily(
     id="groq",
     title="Groq",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.groq.com/openai/v1",
         base_vars=("GROQ_API_BASE",),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "huggingface.co/docs/inference-providers: chat completion, function calling, structured output"
@@ -49,7 +49,7 @@ FAMILY = ProviderFamily(
     id="huggingface",
     title="Hugging Face",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://router.huggingface.co/v1",
         base_vars=("HF_API_BASE", "HUGGINGFACE_API_BASE"),

@@ -7,7 +7,7 @@ its chat template as a wish. The server ignores the model's name unless it runs 
 from __future__ import annotations
 
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _CAPABILITIES = Capabilities(
@@ -34,7 +34,7 @@ FAMILY = ProviderFamily(
     id="llama.cpp",
     title="llama.cpp",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="http://127.0.0.1:8080/v1",
         base_vars=("LLAMA_CPP_API_BASE", "LLAMACPP_API_BASE"),

@@ -7,7 +7,7 @@ passed on as a wish.
 from __future__ import annotations
 
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import chat_models
 
 _CAPABILITIES = Capabilities(
@@ -35,7 +35,7 @@ FAMILY = ProviderFamily(
     id="lmstudio",
     title="LM Studio",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="http://127.0.0.1:1234/v1",
         base_vars=("LM_STUDIO_API_BASE",),

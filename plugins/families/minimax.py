@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 
 _SOURCE = "platform.minimax.io/docs: OpenAI-compatible API, tool use and interleaved thinking"
 
@@ -45,7 +45,7 @@ FAMILY = ProviderFamily(
     id="minimax",
     title="MiniMax",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.minimax.io/v1",
         base_vars=("MINIMAX_API_BASE",),

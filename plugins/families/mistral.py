@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "docs.mistral.ai: reasoning, chat completions, function calling, document understanding"
@@ -68,7 +68,7 @@ FAMILY = ProviderFamily(
     id="mistral",
     title="Mistral",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.mistral.ai/v1",
         base_vars=("MISTRAL_API_BASE",),

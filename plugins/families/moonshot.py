@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "platform.kimi.ai/docs: thinking models, thinking effort, models overview, tool use"
@@ -61,7 +61,7 @@ FAMILY = ProviderFamily(
     id="moonshot",
     title="Moonshot AI",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.moonshot.ai/v1",
         base_vars=("MOONSHOT_API_BASE",),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "docs.api.nvidia.com/nim: LLM APIs; docs.nvidia.com/nim: reasoning models"
@@ -48,7 +48,7 @@ FAMILY = ProviderFamily(
     id="nvidia",
     title="NVIDIA NIM",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://integrate.api.nvidia.com/v1",
         base_vars=("NVIDIA_NIM_API_BASE",),

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import ollama_models
 
 _SOURCE = "docs.ollama.com: thinking, tool calling, structured outputs, vision, OpenAI compatibility"
@@ -91,7 +91,7 @@ FAMILY = ProviderFamily(
     title="Ollama",
     wire="ollama_chat",
     other_wires=("openai_chat",),
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base=f"http://127.0.0.1:{_PORT}",
         base_vars=("OLLAMA_API_BASE", "OLLAMA_HOST"),

@@ -15,7 +15,7 @@ from plugins import openai_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
 from plugins.spec.families import Setting
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 
 #: Models that answer in text; what only hears, speaks, draws or searches is left out.
 KNOWN = (
@@ -79,7 +79,7 @@ FAMILY = ProviderFamily(
     wire="openai_responses",
     other_wires=("openai_chat",),
     on_wire=openai_models.on_wire,
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         idle_s=300.0,  # hidden thinking is silence
         default_base="https://api.openai.com",

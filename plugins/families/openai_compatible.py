@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Mapping
 
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _CAPABILITIES = Capabilities(
@@ -40,7 +40,7 @@ FAMILY = ProviderFamily(
     id="openai-compatible",
     title="OpenAI-compatible server",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(key_required=False),
     capabilities=_capabilities,
     dialect={"inline_thinking": False},

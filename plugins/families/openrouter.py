@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "openrouter.ai/docs: reasoning tokens, prompt caching, structured outputs, parameters"
@@ -98,7 +98,7 @@ FAMILY = ProviderFamily(
     title="OpenRouter",
     wire="openai_chat",
     other_wires=("openai_responses",),
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://openrouter.ai/api/v1",
         base_vars=("OPENROUTER_API_BASE",),

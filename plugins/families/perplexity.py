@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 
 _SOURCE = "docs.perplexity.ai: Sonar models, chat completions, structured outputs, file attachments"
 
@@ -54,7 +54,7 @@ FAMILY = ProviderFamily(
     id="perplexity",
     title="Perplexity",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.perplexity.ai",
         base_vars=("PERPLEXITY_API_BASE",),

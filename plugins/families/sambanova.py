@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "docs.sambanova.ai: chat completions, reasoning models, function calling and JSON mode"
@@ -49,7 +49,7 @@ FAMILY = ProviderFamily(
     id="sambanova",
     title="SambaNova Cloud",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.sambanova.ai/v1",
         base_vars=("SAMBANOVA_API_BASE",),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import chat_models
 
 _SOURCE = (
@@ -47,7 +47,7 @@ FAMILY = ProviderFamily(
     id="together",
     title="Together AI",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.together.ai/v1",
         base_vars=("TOGETHER_AI_API_BASE", "TOGETHERAI_API_BASE"),

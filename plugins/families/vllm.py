@@ -8,7 +8,7 @@ leaves thinking in the text; the switch below takes it out.
 from __future__ import annotations
 
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _CAPABILITIES = Capabilities(
@@ -35,7 +35,7 @@ FAMILY = ProviderFamily(
     id="vllm",
     title="vLLM",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="http://127.0.0.1:8000/v1",
         base_vars=("HOSTED_VLLM_API_BASE", "VLLM_API_BASE"),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 
 SOURCE = "docs.x.ai: reasoning, comparison with chat completions"
 
@@ -124,7 +124,7 @@ FAMILY = ProviderFamily(
     wire="openai_chat",
     other_wires=("openai_responses",),
     model_wire=wire,
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         idle_s=300.0,  # hidden thinking is silence
         default_base="https://api.x.ai",

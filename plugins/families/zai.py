@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from plugins import open_models
 from plugins.claims import claims
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
-from providers.auth import HeaderAuth
+from providers.auth import BEARER
 from providers.model_lists import openai_models
 
 _SOURCE = "docs.z.ai: thinking mode, chat completion, function calling, structured output"
@@ -47,7 +47,7 @@ FAMILY = ProviderFamily(
     id="zai",
     title="Z.ai",
     wire="openai_chat",
-    auth=HeaderAuth("Authorization", "Bearer "),
+    auth=BEARER,
     connection=ConnectionSpec(
         default_base="https://api.z.ai/api/paas/v4",
         base_vars=("ZAI_API_BASE",),
