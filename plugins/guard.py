@@ -9,12 +9,11 @@ guarded; their tests are.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from plugins import time_limit
+from plugins import time_limit, wire_guard
 from plugins.spec import checks
 from plugins.spec.blocks import BlockType
 from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily
@@ -103,10 +102,7 @@ def family(given: ProviderFamily, report: Report) -> ProviderFamily:
             "on_wire", lambda: on_wire(name, claims), checks.are_capabilities, Capabilities()
         )
     if given.list_models is not None:
-        list_models = given.list_models
-        changes["list_models"] = _contained(
-            list_models, lambda _, waits: waits, f'list_models of "{given.id}"', report
-        )
+        changes["list_models"] = _lister(given.list_models, given.id, report)
     return replace(given, **changes)
 
 
@@ -141,165 +137,27 @@ def _is_wire_or_none(found: t.Any) -> bool:
     return checks.is_text_or_none(found) or callable(getattr(found, "stream", None))
 
 
+def _lister(
+    list_models: Callable[[spec.Connection, spec.Waits], Sequence[str]], family_id: str, report: Report
+) -> Callable[[spec.Connection, spec.Waits], Sequence[str]]:
+    """``list_models`` under the idle limit of its connection, to be interrupted wherever it blocks."""
+
+    def ask(connection: spec.Connection, waits: spec.Waits) -> Sequence[str]:
+        try:
+            with wire_guard.HeldWaits(waits, connection.idle_s) as held, held.wait():
+                return tuple(list_models(connection, held))
+        except spec.ProviderError as error:
+            raise wire_guard.usable(error) from error.__cause__
+
+    return _contained(ask, lambda _, waits: waits, f'list_models of "{family_id}"', report)
+
+
 # -- wires -------------------------------------------------------------------------------------------
 
 
 def _wire(given: t.Any) -> t.Any:
     """A wire of a plugin's own, guarded; a name, or None, as it is."""
-    return given if given is None or isinstance(given, str) else GuardedWire(given)
-
-
-class _Waits:
-    """The waits of a guarded wire: its idle limit is open already, for as long as it runs."""
-
-    def __init__(self, waits: spec.Waits) -> None:
-        self.wait = waits.wait
-        self.progress = waits.progress
-        self.gate = waits.gate
-
-    def idle_limit(self, seconds: float) -> AbstractContextManager[t.Any]:
-        """Nothing: the guard holds the limit, and limits do not nest."""
-        return nullcontext()
-
-
-class GuardedWire:
-    """A plugin's own wire, of which nothing but model events and ``ProviderError`` comes out."""
-
-    def __init__(self, wire: spec.Wire) -> None:
-        self.wire = wire
-        self.name = str(wire.name)
-
-    def stream(
-        self, request: spec.ModelRequest, connection: spec.Connection, waits: spec.Waits
-    ) -> Iterator[list[spec.ModelEvent]]:
-        """See ``providers.spec.Wire``."""
-        try:
-            with waits.idle_limit(connection.idle_s):
-                yield from self._checked(request, connection, waits)
-        except spec.ProviderError as error:
-            raise _usable(error) from error.__cause__
-        except (GeneratorExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            _let_a_stop_go_first(waits)
-            raise spec.ProviderError(
-                "provider_bad_stream",
-                f"The plugin's wire {self.name} failed; see the plugin's author.",
-                detail=time_limit.named(error),
-            ) from error
-
-    def _checked(
-        self, request: spec.ModelRequest, connection: spec.Connection, waits: spec.Waits
-    ) -> Iterator[list[spec.ModelEvent]]:
-        with waits.wait():  # what it does outside its own waits must not keep a run from ending
-            stream = self.wire.stream(request, connection, t.cast(spec.Waits, _Waits(waits)))
-        announced: set[str] = set()
-        with closing(t.cast(t.Any, stream)) if hasattr(stream, "close") else nullcontext(stream):
-            for batch in _steps(stream, waits):
-                events = list(batch)
-                for event in events:
-                    _check_event(event)
-                    if type(event) not in _DELTAS:
-                        _follow(event, announced)
-                if events:
-                    waits.progress()
-                    yield events
-                    if isinstance(events[-1], spec.ModelFinished):
-                        return
-
-
-def _steps(stream: Iterable[t.Any], waits: spec.Waits) -> Iterator[t.Any]:
-    """What ``stream`` gives; each step can be interrupted wherever it blocks."""
-    steps = iter(stream)
-    while True:
-        with waits.wait():
-            batch = next(steps, _END)
-        if batch is _END:
-            return
-        yield batch
-
-
-_END = object()
-_REASONS = t.get_args(spec.FinishReason)
-_CODES = t.get_args(spec.ProviderErrorCode)
-_DELTAS = frozenset((spec.TextDelta, spec.ThinkingDelta))
-
-
-def _usable(error: spec.ProviderError) -> spec.ProviderError:
-    """``error``, or one in its place when it is none that a run can end in; a wait that is none is left out."""
-    if error.code not in _CODES or not checks.are_names((error.message, error.detail)):
-        return spec.ProviderError(
-            "provider_bad_stream",
-            "The plugin failed and did not say how; see the plugin's author.",
-            detail=f"{error.code!r:.100}: {error.message!r:.1000}",
-        )
-    if not checks.is_amount(error.retry_after):
-        error.retry_after = None
-    if type(error.status) is not int:
-        error.status = None
-    return error
-
-
-def _follow(event: t.Any, announced: set[str]) -> None:
-    """:raises TypeError: the answer ends with a call that was announced and never made."""
-    if isinstance(event, spec.ToolCallStarted):
-        announced.add(event.id)
-    elif isinstance(event, spec.ToolCallReady):
-        announced.discard(event.id)
-    elif isinstance(event, spec.ModelFinished) and announced:
-        raise TypeError(f"a ModelFinished without a ToolCallReady for {sorted(announced)!r:.200}")
-
-
-def _check_event(event: t.Any) -> None:
-    """:raises TypeError: it is no model event, or holds something else than one may."""
-    check = _CHECKS.get(type(event))
-    if check is None:
-        raise TypeError(f"a {type(event).__name__} is no model event")
-    if not check(event):
-        raise TypeError(f"a {type(event).__name__} with {event!r:.200}")
-
-
-def _texts(event: t.Any, *names: str) -> bool:
-    return all(type(getattr(event, name)) is str for name in names)
-
-
-def _is_usage(usage: t.Any) -> bool:
-    if not isinstance(usage, spec.Usage):
-        return False
-    counts = [getattr(usage, field) for field in usage.__struct_fields__ if field != "estimated"]
-    return all(count is None or (type(count) is int and count >= 0) for count in counts)
-
-
-def _is_call(event: t.Any) -> bool:
-    return _texts(event, "id", "name") and bool(event.id and event.name)
-
-
-def _is_ready(event: spec.ToolCallReady) -> bool:
-    arguments: object = event.arguments
-    return (
-        _is_call(event)
-        and _texts(event, "raw")
-        and (
-            isinstance(arguments, dict)
-            if event.error is None
-            else event.error in ("invalid_json", "not_an_object", "cut")
-        )
-    )
-
-
-_CHECKS: Mapping[type, Callable[[t.Any], bool]] = {
-    spec.TextDelta: lambda event: _texts(event, "text"),
-    spec.ThinkingDelta: lambda event: _texts(event, "text") and type(event.redacted) is bool,
-    spec.ToolCallStarted: _is_call,
-    spec.ToolCallReady: _is_ready,
-    spec.SourceCited: lambda event: _texts(event, "url", "title"),
-    spec.UsageStated: lambda event: _is_usage(event.usage),
-    spec.ModelFinished: lambda event: (
-        event.reason in _REASONS
-        and (event.usage is None or _is_usage(event.usage))
-        and (event.model is None or type(event.model) is str)
-    ),
-}
+    return given if given is None or isinstance(given, str) else wire_guard.GuardedWire(given)
 
 
 _AUTH_FAILED = "The plugin's authentication failed; see the plugin's author."
@@ -327,19 +185,14 @@ class _GuardedAuth:
         try:
             work()
         except spec.ProviderError as error:
-            raise _usable(error) from error.__cause__
+            raise wire_guard.usable(error) from error.__cause__
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if waits is not None:
-                _let_a_stop_go_first(waits)
+                wire_guard.let_a_stop_go_first(waits)
             # What it says may hold a key.
             raise spec.ProviderError("provider_auth", _AUTH_FAILED, detail=type(error).__name__) from error
-
-
-def _let_a_stop_go_first(waits: spec.Waits) -> None:
-    with waits.wait():
-        pass
 
 
 # -- tools and blocks --------------------------------------------------------------------------------
@@ -391,7 +244,7 @@ def _contained(
             raise
         except BaseException as error:
             if (waits := waits_of(*given)) is not None:
-                _let_a_stop_go_first(waits)
+                wire_guard.let_a_stop_go_first(waits)
             report(
                 f"{what} raised {type(error).__name__}, which could end the process; raise an Exception instead"
             )

@@ -99,7 +99,7 @@ MEANINGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Structured output",
         (
             ("none", "a response format is refused"),
-            ("tool", "by a tool the model is made to call"),
+            ("tool", "the schema is told in the prompt, and the answer is checked against it"),
             ("native", "by the vendor's own schema mode"),
         ),
     ),

@@ -30,7 +30,8 @@ class Capabilities:
     forced_tool_with_thinking: bool = True
     """A forced tool is accepted while thinking is on. Default: True."""
     structured_output: t.Literal["none", "tool", "native"] = "none"
-    """How a response format is honoured. Default: ``none``."""
+    """How a response format is honoured: by the vendor's own schema mode (``native``), or by telling the schema in the
+    prompt and checking the answer against it (``tool``). Default: ``none``."""
     inputs: tuple[str, ...] = ("text",)
     """Input kinds. Default: text only."""
     context_window: int | None = None

@@ -13,6 +13,7 @@ import pytest
 from app import config
 from app import events as ev
 from app.builtins import Builtins
+from app.engine import model_lists
 from app.engine.services import Services
 from app.store import Store
 from plugins import guard
@@ -226,6 +227,21 @@ def test_a_wire_that_breaks_fails_its_own_run(wild: Services, model: str, code: 
     assert stored is not None
     assert stored["status"] == "failed"
     assert wild.runs.live() == []
+
+
+@pytest.mark.leak_check
+def test_a_wires_own_shorter_limit_takes_the_place_of_the_guards(wild: Services) -> None:
+    """As providers.http does after the finish, whose connection is not worth a minute."""
+    run, _ = ended(wild, "hangs-briefly", idle_s=60)
+    assert isinstance(run.state.terminal, ev.RunFailed)
+    assert (run.state.terminal.code, "0.05 s" in run.state.terminal.message) == ("provider_idle", True)
+
+
+@pytest.mark.leak_check
+def test_a_list_that_blocks_is_ended(wild: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plugins.listing.IDLE_S", 0.05)
+    model_lists.refresh_now(wild.plugins, ["wild"])
+    assert "0.05 s" in str(wild.plugins.listings.reason("wild"))
 
 
 @pytest.mark.parametrize("model", ["odd-wait", "text-wait"])

@@ -24,6 +24,18 @@ def hang(waits: spec.Waits) -> None:
         gevent.sleep(3600)
 
 
+def hang_briefly(waits: spec.Waits) -> None:
+    """Wait for ever under a limit of its own, as after the finish of an answer."""
+    with waits.idle_limit(0.05):
+        hang(waits)
+
+
+def list_models(connection: spec.Connection, waits: spec.Waits) -> list[str]:
+    """Block outside every wait."""
+    gevent.sleep(3600)
+    return ["never"]
+
+
 def _exit() -> t.NoReturn:
     sys.exit(4)
 
@@ -64,6 +76,7 @@ MODELS: dict[str, Callable[[spec.Waits], Iterator[t.Any]]] = {
     "exits": _then(None, lambda waits: _exit()),
     "kills": _then(TEXT, lambda waits: _raise(gevent.GreenletExit())),
     "hangs": _then(TEXT, hang),
+    "hangs-briefly": _then(TEXT, hang_briefly),
     "times-out": _then(TEXT, lambda waits: _raise(gevent.Timeout(1))),
     "panics": _then(TEXT, lambda waits: _raise(Panic("at the disco"))),
     "gives-up": _then(None, lambda waits: _raise(asyncio.CancelledError())),
@@ -139,6 +152,7 @@ class Wild:
                 NoAuth(),
                 ConnectionSpec(default_base="", key_required=False),
                 _rule,
+                list_models=list_models,
             )
         ]
 
