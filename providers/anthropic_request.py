@@ -13,7 +13,6 @@ switch                meaning
                       also means that the model thinks by default: without a level its own default stands.
 ``sampling``          False: ``temperature`` and ``top_p`` are refused and not sent. They are never sent
                       together with thinking, which excludes them.
-``max_tokens``        answer tokens when the agent sets none, default 4096; a thinking budget comes on top
 ``levels``            level → the vendor's effort
 ``model_in_body``     False: the model is named by the path only (Vertex AI, Bedrock)
 ``version_in_body``   the protocol version as ``anthropic_version``, for hosts that want it in the body, not a header
@@ -28,13 +27,15 @@ import re
 import typing as t
 from collections.abc import Mapping
 
+from providers.claude_thinking import answer_limit, ask_claude
 from providers.closed_schema import closed, with_words
-from providers.request_parts import endpoint, file_base64, may_begin_thinking, safe_name
+from providers.request_parts import endpoint, file_base64, safe_name
 from providers.spec import (
     AssistantMessage,
     Connection,
     FilePart,
     HttpRequest,
+    Json,
     ModelRequest,
     ToolResult,
     UserMessage,
@@ -43,24 +44,7 @@ from providers.surrogates import encode
 
 WIRE_NAME = "anthropic_messages"
 VERSION = "2023-06-01"
-DEFAULT_MAX_TOKENS = 4096
-
-#: Thinking tokens that a level stands for. The vendor's least is 1024.
-_BUDGETS = {
-    "minimal": 1024,
-    "low": 2048,
-    "medium": 8192,
-    "high": 16384,
-    "xhigh": 32768,
-    "max": 63999,
-    "auto": 8192,
-}
-#: Effort that a level stands for where the vendor has no such word; None: its own default.
-_EFFORTS: dict[str, str | None] = {"minimal": "low", "auto": None}
-_EFFORT_BUDGETS = ((4096, "low"), (16384, "medium"), (32768, "high"))
 _UNSAFE = re.compile("[^A-Za-z0-9_-]")
-
-Json = dict[str, t.Any]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
@@ -85,7 +69,7 @@ def build_body(request: ModelRequest) -> Json:
     body: Json = {
         **({"model": request.model} if dialect.get("model_in_body", True) else {}),
         **({"anthropic_version": version} if (version := dialect.get("version_in_body")) else {}),
-        "max_tokens": request.max_tokens or dialect.get("max_tokens") or DEFAULT_MAX_TOKENS,
+        "max_tokens": answer_limit(request, None),
         "messages": _messages(request),
         **({"stream": True} if dialect.get("stream_in_body", True) else {}),
     }
@@ -134,41 +118,13 @@ def _mark_cached(body: Json) -> None:
 
 def _thinking(request: ModelRequest, body: Json) -> bool:
     """Ask for thinking, or for none; whether the model will think."""
-    dialect = request.dialect
-    style = dialect.get("thinking_style", "budget")
-    off = dialect.get("thinking_off", "omit")
-    by_default = bool(off != "omit")
-    level = request.thinking
-    if style == "none":
+    if request.dialect.get("thinking_style") == "none":
         return False
-    if level == "none":
-        if off not in ("omit", "never"):
-            body["thinking"] = {"type": off}
-        return by_default
-    if level is None and not request.show_thinking:
-        return by_default
-    if style == "adaptive":
-        _adaptive(request, "auto" if level is None and by_default else level or "medium", body)
-    elif not may_begin_thinking(body["messages"], "tool_use", ("thinking", "redacted_thinking")):
-        return False
-    else:
-        budget = level if isinstance(level, int) else _BUDGETS.get(level or "medium", _BUDGETS["medium"])
-        budget = max(1024, budget)
-        body["thinking"] = {"type": "enabled", "budget_tokens": budget}
-        if request.max_tokens is None or request.max_tokens <= budget:
-            body["max_tokens"] += budget  # the vendor counts thinking into the answer's limit
-    return True
-
-
-def _adaptive(request: ModelRequest, level: str | int, body: Json) -> None:
-    body["thinking"] = {"type": "adaptive"}
-    if request.show_thinking:  # without it these models keep their thinking to themselves
-        body["thinking"]["display"] = "summarized"
-    if isinstance(level, int):
-        level = next((name for budget, name in _EFFORT_BUDGETS if level <= budget), "max")
-    effort = {**_EFFORTS, **(request.dialect.get("levels") or {})}.get(level, level)
-    if effort is not None:
-        body.setdefault("output_config", {})["effort"] = effort
+    asked = ask_claude(request, body["messages"], "tool_use", ("thinking", "redacted_thinking"))
+    for name, value in asked.fields.items():
+        body[name] = {**body.get(name, {}), **value}
+    body["max_tokens"] = answer_limit(request, asked.budget)
+    return asked.thinks
 
 
 def _tools(request: ModelRequest, body: Json) -> None:

@@ -23,6 +23,7 @@ from providers.decoding import EventStreamDecoder, count, place
 from providers.errors import failure, in_band_error, says_failure
 from providers.spec import (
     FinishReason,
+    Json,
     ModelEvent,
     ModelRequest,
     SourceCited,
@@ -48,7 +49,6 @@ _MALFORMED = frozenset({"malformed_model_output", "malformed_tool_use"})
 _REDACTED = "[REDACTED]"
 _SERVER_TOOL = "server_tool_use"
 
-Json = dict[str, t.Any]
 
 _loads = orjson.loads
 

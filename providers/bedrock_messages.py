@@ -9,20 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import typing as t
 from collections.abc import Sequence
 
 from providers.request_parts import file_text, safe_name
-from providers.spec import (
-    AssistantMessage,
-    FilePart,
-    Message,
-    ModelRequest,
-    ToolResult,
-    UserMessage,
-)
-
-Json = dict[str, t.Any]
+from providers.spec import AssistantMessage, FilePart, Json, Message, ModelRequest, ToolResult, UserMessage
 
 _UNSAFE_ID = re.compile(r"[^A-Za-z0-9_.:-]")
 _MOST_ID = 64

@@ -10,16 +10,15 @@ switch                meaning
                       ``thinking``, with ``output_config.effort`` for the latter. ``nova``: ``reasoningConfig``;
                       ``effort``: ``reasoning_effort``; these two only when the agent sets a level
 ``thinking_off``      as on the Messages wire: ``omit`` (default), ``never``, or the ``thinking.type`` that says it
+``levels``            level → the vendor's effort, for ``adaptive``
 ``sampling``          False: ``temperature`` and ``topP`` are refused and not sent
 ``stop``              False: stop sequences are refused and not sent
-``max_tokens``        answer tokens beside a thinking budget when the agent sets none, default 4096
 ``send_back``         which earlier thinking the model takes back: ``all`` (Claude), ``text`` (default: without
                       signature and redacted bytes), ``none``
 ``result_status``     True: a tool result says whether it is an error
 ``cache_points``      where a cache point may be set: of ``tools``, ``system``, ``messages``, ``results`` (a message
                       that ends in tool results)
 ``serial_switch``     True: parallel calls can be switched off (Claude's ``disable_parallel_tool_use``)
-``fields``            members added to ``additionalModelRequestFields`` as they are
 ``body``              members added to every request as they are
 ====================  =======================================================================================
 
@@ -32,21 +31,15 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
-from providers.bedrock_messages import Json, messages, named_tools
+from providers.bedrock_messages import messages, named_tools
+from providers.claude_thinking import answer_limit, ask_claude
 from providers.closed_schema import closed, with_words
-from providers.request_parts import may_begin_thinking
-from providers.spec import Connection, HttpRequest, ModelRequest
+from providers.spec import Connection, HttpRequest, Json, ModelRequest
 from providers.surrogates import encode
 
 WIRE_NAME = "bedrock_converse"
-DEFAULT_MAX_TOKENS = 4096
 
 CACHE_POINT: Json = {"cachePoint": {"type": "default"}}
-
-#: Thinking tokens that a level stands for. The vendor's least is 1024.
-_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 63999}
-#: Effort that a level stands for where the vendor has no such word; None: its own default.
-_EFFORTS: dict[str, str | None] = {"minimal": "low", "auto": None}
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
@@ -81,7 +74,6 @@ def build_body(request: ModelRequest) -> Json:
     _inference(request, body, thinks)
     _tools(request, body, fields, "tools" in points)
     _mark_messages(body["messages"], points)
-    fields.update(request.dialect.get("fields") or {})
     if fields:
         body["additionalModelRequestFields"] = fields
     body.update(request.dialect.get("body") or {})
@@ -110,7 +102,7 @@ def _thinking(request: ModelRequest, body: Json, fields: Json) -> bool:
     """Ask for thinking, or for none; whether sampling is thereby excluded."""
     style = request.dialect.get("thinking_style", "none")
     if style in ("budget", "adaptive"):
-        return _claude(request, body, fields, style)
+        return _claude(request, body, fields)
     level = request.thinking
     if not isinstance(level, str) or level in ("none", "auto"):
         return False
@@ -118,50 +110,22 @@ def _thinking(request: ModelRequest, body: Json, fields: Json) -> bool:
         fields["reasoning_effort"] = level
     elif style == "nova":
         fields["reasoningConfig"] = {"type": "enabled", "maxReasoningEffort": level}
-        if (
-            level == "high"
-        ):  # the vendor refuses limits and sampling there (Nova 2 user guide: extended thinking)
+        # At its highest the vendor refuses limits and sampling (Nova 2 user guide: extended thinking).
+        if level == "high":
             body["inferenceConfig"] = {"maxTokens": None}
             return True
     return False
 
 
-def _claude(request: ModelRequest, body: Json, fields: Json, style: str) -> bool:
-    off = request.dialect.get("thinking_off", "omit")
-    by_default = bool(off != "omit")
-    level = request.thinking
-    if level == "none":
-        if off not in ("omit", "never"):
-            fields["thinking"] = {"type": off}
-        return by_default
-    if level is None and not request.show_thinking:
-        return by_default
-    if style == "budget" and not may_begin_thinking(body["messages"], "toolUse", ("reasoningContent",)):
-        return False
-    if style == "adaptive":
-        _adaptive(request, "auto" if level is None and by_default else level or "medium", fields)
-    else:
-        budget = level if isinstance(level, int) else _BUDGETS.get(level or "medium", _BUDGETS["medium"])
-        budget = max(1024, budget)
-        fields["thinking"] = {"type": "enabled", "budget_tokens": budget}
-        most = request.max_tokens or request.dialect.get("max_tokens") or DEFAULT_MAX_TOKENS
-        if request.max_tokens is None or request.max_tokens <= budget:
-            most += budget  # the vendor counts thinking into the answer's limit
-        body["inferenceConfig"] = {"maxTokens": most}
-    # Converse leaves thinking out of its counts; the model's own are asked for.
-    body["additionalModelResponseFieldPaths"] = ["/usage/output_tokens_details"]
-    return True
-
-
-def _adaptive(request: ModelRequest, level: str | int, fields: Json) -> None:
-    fields["thinking"] = {"type": "adaptive"}
-    if request.show_thinking:  # without it these models keep their thinking to themselves
-        fields["thinking"]["display"] = "summarized"
-    if isinstance(level, int):
-        level = next((name for name, budget in _BUDGETS.items() if level <= budget), "max")
-    effort = {**_EFFORTS, **(request.dialect.get("levels") or {})}.get(level, level)
-    if effort is not None:
-        fields["output_config"] = {"effort": effort}
+def _claude(request: ModelRequest, body: Json, fields: Json) -> bool:
+    asked = ask_claude(request, body["messages"], "toolUse", ("reasoningContent",))
+    fields.update(asked.fields)
+    if asked.budget is not None:
+        body["inferenceConfig"] = {"maxTokens": answer_limit(request, asked.budget)}
+    if asked.asks:
+        # Converse leaves thinking out of its counts; the model's own are asked for.
+        body["additionalModelResponseFieldPaths"] = ["/usage/output_tokens_details"]
+    return asked.thinks
 
 
 # -- tools -------------------------------------------------------------------------------------

@@ -13,9 +13,8 @@ import re
 import typing as t
 from collections.abc import Mapping
 
+from providers.spec import Json
 from providers.surrogates import encode
-
-Json = dict[str, t.Any]
 
 _KEPT = frozenset({"type", "title", "description", "default", "const", "required", "$ref"})
 #: Words about a schema, which hold nobody to anything.

@@ -32,6 +32,7 @@ from providers.spec import (
     Connection,
     FilePart,
     HttpRequest,
+    Json,
     Message,
     ModelRequest,
     ToolCall,
@@ -53,8 +54,6 @@ _BUDGETS: Mapping[str, int] = {
     "xhigh": 24576,
     "max": 31000,
 }
-
-Json = dict[str, t.Any]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:

@@ -31,6 +31,7 @@ from providers.spec import (
     Connection,
     FilePart,
     HttpRequest,
+    Json,
     Message,
     ModelRequest,
     ToolResult,
@@ -48,8 +49,6 @@ _LEVELS: dict[str, str | None] = {"auto": None}
 _LEVEL_BUDGETS = ((1024, "low"), (8192, "medium"))
 #: For calls that were no Gemini model's (ai.google.dev/gemini-api/docs/thought-signatures, FAQ).
 _NO_SIGNATURE = "skip_thought_signature_validator"
-
-Json = dict[str, t.Any]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:

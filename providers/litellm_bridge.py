@@ -26,6 +26,7 @@ from providers.openai_chat_request import build_body
 from providers.spec import (
     AssistantMessage,
     Connection,
+    Json,
     Message,
     ModelEvent,
     ModelRequest,
@@ -40,8 +41,6 @@ WIRE_NAME = "litellm_bridge"
 
 #: What we send of our own accord; left out where litellm says that the vendor does not take it.
 _WISHES = ("stream_options", "reasoning_effort", "parallel_tool_calls")
-
-Json = dict[str, t.Any]
 
 
 class BridgeDecoder(OpenAIChatDecoder):

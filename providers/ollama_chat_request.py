@@ -16,7 +16,6 @@ The connection's option ``num_ctx`` is the context size to load a model with, in
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Mapping
 
 from providers.closed_schema import with_words
@@ -25,6 +24,7 @@ from providers.spec import (
     AssistantMessage,
     Connection,
     HttpRequest,
+    Json,
     Message,
     ModelRequest,
     ToolResult,
@@ -44,8 +44,6 @@ _THINK: Mapping[str, bool | str] = {
     "xhigh": "max",
     "max": "max",
 }
-
-Json = dict[str, t.Any]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:

@@ -15,6 +15,7 @@ from providers.request_parts import data_url, file_base64, file_text, safe_name
 from providers.spec import (
     AssistantMessage,
     FilePart,
+    Json,
     Message,
     ModelRequest,
     ToolCall,
@@ -24,7 +25,6 @@ from providers.spec import (
 
 WIRE_NAME = "openai_chat"
 
-Json = dict[str, t.Any]
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 #: The longest call id that OpenAI takes on this wire.
@@ -38,9 +38,7 @@ def messages_of(request: ModelRequest) -> list[Json]:
     marks = request.cache and dialect.get("cache") == "anthropic"
     messages: list[Json] = []
     if request.system:
-        messages.append(
-            {"role": dialect.get("system_role", "system"), "content": _marked(request.system, marks)}
-        )
+        messages.append({"role": "system", "content": _marked(request.system, marks)})
     last_user = _last_user(request.messages)
     ids = _CallIds(dialect.get("call_ids"))
     for at, message in enumerate(request.messages):

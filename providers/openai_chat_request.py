@@ -11,10 +11,7 @@ switch                         meaning
 ``max_tokens_field``           default ``max_tokens``
 ``seed_field``                 default ``seed``
 ``sampling``                   False: ``temperature`` and ``top_p`` are refused, so they are not sent
-``system_role``                default ``system``
 ``include_usage``              False: no ``stream_options``
-``response_format``            ``json_schema`` (default) or ``json_object``
-``keep_tools``                 True: the synthesis turn keeps its tools with ``tool_choice: none``
 ``tool_choices``               a word of ours (``required``) → the vendor's
 ``parallel_tool_calls``        False: the member is refused, so it is not sent
 ``conversation_field``         member that carries the conversation's id, for vendors that route by it
@@ -36,7 +33,6 @@ switch                         meaning
 ``type_words``                 what the vendor calls ``enabled`` and ``disabled``, for ``type``
 ``template_keys``              members that switch a template's thinking, default ``enable_thinking``
 ``template_effort``            True: the template takes ``reasoning_effort`` as well
-``thinking_body``              members added whenever thinking is asked for
 ``replay_thinking``            ``loop`` (default: turns since the last user message), ``always``, ``never``
 ``thinking_required``          member that a turn of the loop must carry even when it had no thinking
 ``inline_thinking``            True, or ``implicit``: thinking comes in tags in the text (``inline_thinking``)
@@ -54,12 +50,10 @@ from providers.openai_chat_messages import WIRE_NAME, messages_of
 from providers.openai_chat_thinking import ask_for_thinking
 from providers.openai_shapes import may_be_strict
 from providers.request_parts import endpoint
-from providers.spec import Connection, HttpRequest, ModelRequest
+from providers.spec import Connection, HttpRequest, Json, ModelRequest
 from providers.surrogates import encode
 
 __all__ = ["WIRE_NAME", "build_body", "build_request"]
-
-Json = dict[str, t.Any]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
@@ -85,7 +79,7 @@ def build_body(request: ModelRequest) -> Json:
     _sampling(request, body)
     _tools(request, body)
     if request.response_format is not None:
-        body["response_format"] = _response_format(request.response_format, dialect)
+        body["response_format"] = _response_format(request.response_format)
     ask_for_thinking(request, body)
     field = dialect.get("conversation_field")
     if field and request.conversation:
@@ -113,7 +107,7 @@ def _tools(request: ModelRequest, body: Json) -> None:
     if not request.tools:
         return
     choice: t.Any = request.tool_choice
-    if choice == "none" and not request.dialect.get("keep_tools"):
+    if choice == "none":
         return
     body["tools"] = [
         {
@@ -126,7 +120,7 @@ def _tools(request: ModelRequest, body: Json) -> None:
         }
         for tool in request.tools
     ]
-    if choice in ("none", "required"):
+    if choice == "required":
         body["tool_choice"] = (request.dialect.get("tool_choices") or {}).get(choice, choice)
     elif choice != "auto":
         body["tool_choice"] = {"type": "function", "function": {"name": choice}}
@@ -134,9 +128,7 @@ def _tools(request: ModelRequest, body: Json) -> None:
         body["parallel_tool_calls"] = request.parallel_tool_calls
 
 
-def _response_format(schema: Mapping[str, t.Any], dialect: Mapping[str, t.Any]) -> Json:
-    if dialect.get("response_format") == "json_object":
-        return {"type": "json_object"}
+def _response_format(schema: Mapping[str, t.Any]) -> Json:
     wrapped: Json = {"name": "answer", "schema": dict(schema)}
     if may_be_strict(schema):
         wrapped["strict"] = True

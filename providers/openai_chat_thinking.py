@@ -6,13 +6,11 @@ vendor has no word for is not sent. The switches are listed in ``openai_chat_req
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Callable, Mapping
 
 from providers.openai_shapes import effort_of
-from providers.spec import ModelRequest
+from providers.spec import Json, ModelRequest
 
-Json = dict[str, t.Any]
 Level = str | int
 
 _FORCED = ("auto", "none")
@@ -27,8 +25,6 @@ def ask_for_thinking(request: ModelRequest, body: Json) -> None:
     ask = _ASKS.get(dialect.get("thinking") or "effort")
     if ask is not None:
         ask(level, _Words(request), body)
-        if level != "none":
-            body.update(dialect.get("thinking_body") or {})
 
 
 def _wanted(request: ModelRequest) -> Level | None:

@@ -15,11 +15,9 @@ switch                 meaning
                        for, no level means ``medium``
 ``levels``             level → the vendor's word; a level mapped to None is not sent
 ``encrypted``          True: reasoning is asked for in the encrypted form that goes back on the next turn
-``store``              default False: the vendor is told to keep nothing; None: it is told nothing
 ``sampling``           False: ``temperature`` and ``top_p`` are refused and not sent; ``unless_thinking``: they
                        are refused, and not sent, while the model thinks
 ``system``             ``instructions`` (default), or ``message``: the first message, of role ``system``
-``cache_key``          False: the server takes no ``prompt_cache_key``
 ``path``, ``query``    see ``request_parts``; the path's default is ``/responses``
 ``body``               members added to every request as they are
 =====================  ======================================================================================
@@ -38,6 +36,7 @@ from providers.spec import (
     Connection,
     FilePart,
     HttpRequest,
+    Json,
     ModelRequest,
     ToolResult,
     UserMessage,
@@ -49,8 +48,6 @@ WIRE_NAME = "openai_responses"
 MAX_ID = 64
 #: What a tool of a kind that is never offered is answered with; unanswered, the conversation would be refused.
 NO_SUCH_TOOL = "There is no such tool. Nothing was run."
-
-Json = dict[str, t.Any]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
@@ -69,8 +66,7 @@ def build_body(request: ModelRequest) -> Json:
     body: Json = {"model": request.model, "input": _input(request), "stream": True}
     if request.system and dialect.get("system", "instructions") == "instructions":
         body["instructions"] = request.system
-    if (store := dialect.get("store", False)) is not None:
-        body["store"] = store
+    body["store"] = False
     if dialect.get("encrypted"):
         body["include"] = ["reasoning.encrypted_content"]
     _reasoning(request, body)
@@ -78,7 +74,7 @@ def build_body(request: ModelRequest) -> Json:
     _tools(request, body)
     if request.response_format is not None:
         body["text"] = {"format": _format(request.response_format)}
-    if request.conversation and dialect.get("cache_key", True):
+    if request.conversation:
         body["prompt_cache_key"] = _short(request.conversation)
     body.update(dialect.get("body") or {})
     return body

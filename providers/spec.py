@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+#: A JSON object under construction, or as a vendor sent it.
+Json = dict[str, t.Any]
+
 FinishReason = t.Literal["stop", "length", "tool_calls", "content_filter", "refusal", "other"]
 
 #: Stable codes of contract section 11 that a provider failure can carry.

@@ -90,8 +90,7 @@ class TestBody:
         assert sent == {**schema, "additionalProperties": False}
 
     def test_members_of_the_family(self) -> None:
-        made = body(dialect={"fields": {"top_k": 3}, "body": {"serviceTier": {"type": "flex"}}})
-        assert made["additionalModelRequestFields"] == {"top_k": 3}
+        made = body(dialect={"body": {"serviceTier": {"type": "flex"}}})
         assert made["serviceTier"] == {"type": "flex"}
 
 

@@ -150,12 +150,6 @@ class TestThinking:
         made = body(thinking=level, max_tokens=max_tokens, dialect=dialect)
         assert {name: made[name] for name in ("thinking", "max_tokens") if name in made} == sent
 
-    def test_members_that_go_with_thinking(self) -> None:
-        dialect = {"thinking": "effort", "thinking_body": {"include_reasoning": True}}
-        assert body(thinking="low", dialect=dialect)["include_reasoning"] is True
-        assert "include_reasoning" not in body(thinking="none", dialect=dialect)
-        assert "include_reasoning" not in body(dialect=dialect)
-
 
 class TestTools:
     def test_a_vendors_word_and_a_refused_member(self) -> None:

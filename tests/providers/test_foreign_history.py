@@ -158,3 +158,13 @@ def test_blanks_are_left_out(wire: str) -> None:
     assert "system" not in sent
     (only,) = sent["messages"][0]["content"]
     assert "text" not in only
+
+
+@pytest.mark.parametrize(
+    ("level", "effort"), [(1024, "low"), (4096, "low"), (9000, "medium"), (20_000, "high"), (50_000, "max")]
+)
+def test_a_budget_is_the_same_effort_whoever_carries_claude(level: int, effort: str) -> None:
+    asked = request(messages=[spec.UserMessage("hi")], thinking=level, dialect={"thinking_style": "adaptive"})
+    assert BODIES["anthropic_messages"](asked)["output_config"] == {"effort": effort}
+    fields = BODIES["bedrock_converse"](asked)["additionalModelRequestFields"]
+    assert fields["output_config"] == {"effort": effort}

@@ -72,12 +72,12 @@ def test_settings() -> None:
 
 
 def test_switches() -> None:
-    dialect = {"system": "message", "store": None, "encrypted": True, "cache_key": False, "body": {"n": 1}}
+    dialect = {"system": "message", "encrypted": True, "body": {"n": 1}}
     sent = body(system="be brief", conversation="conv", dialect=dialect)
     assert sent["input"][0] == {"role": "system", "content": "be brief"}
     assert sent["include"] == ["reasoning.encrypted_content"]
     assert sent["n"] == 1
-    assert not {"instructions", "store", "prompt_cache_key"} & set(sent)
+    assert "instructions" not in sent
 
 
 def test_a_long_cache_key_is_named_by_its_hash() -> None:
