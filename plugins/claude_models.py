@@ -45,7 +45,7 @@ class _Generation:
     def style(self) -> str:
         if self.version >= (4, 6):
             return "adaptive"
-        return "budget" if self.version >= (3, 7) else "none"
+        return "budget" if self.version >= (3, 7) else "never"
 
     @property
     def off(self) -> str:
@@ -89,7 +89,7 @@ def claude_capabilities(
         }
         otherwise["structured_output"] = "native"
     else:
-        thinks = generation.style != "none"
+        thinks = generation.style != "never"
         facts |= {
             "thinking": _exposed(generation),
             "thinking_control": _control(generation),
@@ -108,13 +108,13 @@ def claude_capabilities(
 
 
 def _exposed(generation: _Generation) -> t.Literal["none", "summary", "full"]:
-    if generation.style == "none":
+    if generation.style == "never":
         return "none"
     return "full" if generation.version == (3, 7) else "summary"
 
 
 def _control(generation: _Generation) -> tuple[str, ...]:
-    if generation.style == "none":
+    if generation.style == "never":
         return ()
     if generation.style == "budget":
         # The wire sends xhigh as 32k tokens on top of the answer; max would leave no model room for one.
@@ -147,7 +147,7 @@ def _price(generation: _Generation) -> tuple[float, float] | None:
 
 def _notes(generation: _Generation) -> str:
     match (generation.style, generation.off):
-        case ("none", _):
+        case ("never", _):
             return "Does not think."
         case ("budget", _):
             return "A level is sent as a token budget; a forced tool cannot be combined with thinking."
@@ -165,9 +165,9 @@ def claude_dialect(model: str) -> Mapping[str, t.Any]:
     """The switches of the Messages protocol for ``model`` (documented in ``providers/anthropic_request.py``)."""
     generation = _generation(model)
     if generation is None:  # a name of the future or an alias: ask as a current model, promise nothing
-        return {"thinking_style": "adaptive", "thinking_off": "omit", "sampling": True}
+        return {"thinking": "adaptive", "thinking_off": "omit", "sampling": True}
     return {
-        "thinking_style": generation.style,
+        "thinking": generation.style,
         "thinking_off": generation.off,
         "sampling": generation.version < (4, 7),
     }

@@ -51,10 +51,10 @@ class _Generation:
     version: tuple[int, int]
 
     @property
-    def style(self) -> t.Literal["none", "budget", "level"]:
+    def style(self) -> t.Literal["never", "budget", "level"]:
         if self.version >= (3, 0):
             return "level"
-        return "budget" if self.version >= (2, 5) else "none"
+        return "budget" if self.version >= (2, 5) else "never"
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def gemini_capabilities(model: str, row: Row | None, *, source: str = SOURCE) ->
             "thinking_signed": True,
             "notes": "Not in the vendor's list this version knows; treated like a current model.",
         }
-    elif generation is None or generation.style == "none":
+    elif generation is None or generation.style == "never":
         stated = {"thinking": "none", "thinking_control": (), "notes": "Not asked for thinking."}
     else:
         stated = {
@@ -130,14 +130,14 @@ def gemini_dialect(model: str) -> Mapping[str, t.Any]:
     generation = _generation(model)
     if generation is None:
         known = "gemini" in model
-        return {"thinking_style": "level" if known else "none", "signed_calls": known}
-    if generation.style == "none":
-        return {"thinking_style": "none", "schema_with_tools": False}
+        return {"thinking": "level" if known else "never", "signed_calls": known}
+    if generation.style == "never":
+        return {"thinking": "never", "schema_with_tools": False}
     if generation.style == "budget":
         return {
-            "thinking_style": "budget",
+            "thinking": "budget",
             "budget_range": _BUDGETS.get(generation.tier, _BUDGETS["flash"]),
             "thinks_by_default": generation.tier != "flash-lite",
             "schema_with_tools": False,
         }
-    return {"thinking_style": "level", "signed_calls": True, "sampling": generation.samples}
+    return {"thinking": "level", "signed_calls": True, "sampling": generation.samples}

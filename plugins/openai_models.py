@@ -25,13 +25,13 @@ Sampling = bool | t.Literal["unless_thinking"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
-    """How a model reasons.
+class Thinking:
+    """How a model thinks.
 
-    :ivar levels: efforts it takes; empty: it does not reason.
-    :ivar by_default: it reasons unless told not to.
+    :ivar levels: efforts it takes; empty: it does not think.
+    :ivar by_default: it thinks unless told not to.
     :ivar summary: a summary of it can be asked for.
-    :ivar chat_tools: the chat-completions endpoint lets it reason and call tools in one request.
+    :ivar chat_tools: the chat-completions endpoint lets it think and call tools in one request.
     """
 
     levels: tuple[str, ...] = ()
@@ -40,32 +40,32 @@ class Reasoning:
     chat_tools: bool = True
 
 
-#: A model that does not reason.
-PLAIN = Reasoning()
+#: A model that does not think.
+PLAIN = Thinking()
 
 
-def reasoning_of(name: str) -> Reasoning | None:
-    """How the model that ``name`` names reasons; None when the name tells no model of OpenAI's."""
+def thinking_of(name: str) -> Thinking | None:
+    """How the model that ``name`` names thinks; None when the name tells no model of OpenAI's."""
     name = name.lower()
     if (gpt := _GPT.search(name)) is not None:
         return _gpt(int(gpt["major"]), int(gpt["minor"] or 0), set(gpt["rest"].split("-")))
     if (series := _O_SERIES.search(name)) is not None:
         summary = int(series["version"]) >= 3 and (series["version"], series["rest"][:5]) != ("3", "-mini")
-        return Reasoning(("low", "medium", "high"), by_default=True, summary=summary)
+        return Thinking(("low", "medium", "high"), by_default=True, summary=summary)
     if "chat-latest" in name:
-        return Reasoning(("medium",), by_default=True)
+        return Thinking(("medium",), by_default=True)
     return None
 
 
-def _gpt(major: int, minor: int, variant: set[str]) -> Reasoning:
+def _gpt(major: int, minor: int, variant: set[str]) -> Thinking:
     version = (major, minor)
     if not (5,) <= version < (10,):  # up to 4.1, 4o and 4.5; Azure writes 3.5 as 35
         return PLAIN
     if "chat" in variant:
-        return PLAIN if version == (5, 0) else Reasoning(("medium",), by_default=True)
+        return PLAIN if version == (5, 0) else Thinking(("medium",), by_default=True)
     levels = _levels(version, variant)
     by_default = "none" not in levels or version >= (5, 5)
-    return Reasoning(levels, by_default, summary=True, chat_tools=version < (5, 4))
+    return Thinking(levels, by_default, summary=True, chat_tools=version < (5, 4))
 
 
 def _levels(version: tuple[int, int], variant: set[str]) -> tuple[str, ...]:
@@ -80,37 +80,37 @@ def _levels(version: tuple[int, int], variant: set[str]) -> tuple[str, ...]:
     return ("minimal", *levels) if version == (5, 0) else ("none", *levels)
 
 
-def control_of(reasoning: Reasoning) -> tuple[str, ...]:
+def control_of(thinking: Thinking) -> tuple[str, ...]:
     """The levels that a workflow may set; ``auto`` leaves the effort to the model."""
-    return (*reasoning.levels, "auto") if reasoning.levels else ()
+    return (*thinking.levels, "auto") if thinking.levels else ()
 
 
-def dialect_of(reasoning: Reasoning | None) -> Mapping[str, t.Any]:
+def dialect_of(thinking: Thinking | None) -> Mapping[str, t.Any]:
     """The wires' switches for a model; None for one of which nothing is known: it is asked for nothing special."""
     common: dict[str, t.Any] = {
         "max_tokens_field": "max_completion_tokens",
         "conversation_field": "prompt_cache_key",
     }
-    if reasoning is None or not reasoning.levels:
-        return {**common, "reasoning": "never"}
-    sampling: Sampling = "unless_thinking" if "none" in reasoning.levels else False
+    if thinking is None or not thinking.levels:
+        return {**common, "thinking": "never"}
+    sampling: Sampling = "unless_thinking" if "none" in thinking.levels else False
     return {
         **common,
-        "reasoning": "summary" if reasoning.summary else "effort",
-        "thinks_by_default": reasoning.by_default,
+        "thinking": "summary" if thinking.summary else "effort",
+        "thinks_by_default": thinking.by_default,
         "encrypted": True,
         "sampling": sampling,
-        "levels": {"auto": None, **({"max": "max"} if "max" in reasoning.levels else {})},
+        "levels": {"auto": None, **({"max": "max"} if "max" in thinking.levels else {})},
     }
 
 
-def claims_of(reasoning: Reasoning | None) -> Mapping[str, t.Any]:
+def claims_of(thinking: Thinking | None) -> Mapping[str, t.Any]:
     """What is stated of a model's thinking, as fields of ``Capabilities``; over the Responses protocol."""
-    if reasoning is None or not reasoning.levels:
+    if thinking is None or not thinking.levels:
         return {"thinking": "none", "thinking_control": (), "thinking_signed": False}
     return {
-        "thinking": "summary" if reasoning.summary else "hidden",
-        "thinking_control": control_of(reasoning),
+        "thinking": "summary" if thinking.summary else "hidden",
+        "thinking_control": control_of(thinking),
         "thinking_signed": True,
     }
 
@@ -122,17 +122,17 @@ def on_wire(wire: str, claims: Capabilities) -> Capabilities:
     return replace(claims, thinking="hidden", thinking_signed=False)
 
 
-def note_of(reasoning: Reasoning | None, variable: str) -> str:
+def note_of(thinking: Thinking | None, variable: str) -> str:
     """One sentence or two for the table.
 
     :param variable: the environment variable that would choose the chat-completions wire.
     """
-    if reasoning is None:
+    if thinking is None:
         return "No name of OpenAI's: no thinking is asked for and none is shown."
-    if not reasoning.levels:
+    if not thinking.levels:
         return "Does not think."
-    when = "Thinks by default" if reasoning.by_default else "Thinks when asked"
-    seen = "what is shown is a summary" if reasoning.summary else "nothing of it is shown"
-    chat = f"over chat completions ({variable}) nothing of it is" if reasoning.summary else ""
-    tools = "" if reasoning.chat_tools else "; tools with thinking need the Responses protocol"
+    when = "Thinks by default" if thinking.by_default else "Thinks when asked"
+    seen = "what is shown is a summary" if thinking.summary else "nothing of it is shown"
+    chat = f"over chat completions ({variable}) nothing of it is" if thinking.summary else ""
+    tools = "" if thinking.chat_tools else "; tools with thinking need the Responses protocol"
     return f"{when}; {seen}{'; ' + chat if chat else ''}{tools}."

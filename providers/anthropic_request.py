@@ -6,8 +6,8 @@ and servers is a switch of the family's ``dialect`` (``path`` and ``query``: see
 ====================  =======================================================================================
 switch                meaning
 ====================  =======================================================================================
-``thinking_style``    ``budget`` (default): a level becomes ``thinking.budget_tokens``; ``adaptive``: it becomes
-                      ``output_config.effort``; ``none``: thinking is never asked for
+``thinking``          ``budget`` (default): a level becomes ``thinking.budget_tokens``; ``adaptive``: it becomes
+                      ``output_config.effort``; ``never``: thinking is not asked for
 ``thinking_off``      how level ``none`` is said: ``omit`` (default: nothing is sent), ``never`` (it cannot be),
                       or the ``thinking.type`` that says it (``disabled``, ``between_tools``). Anything but ``omit``
                       also means that the model thinks by default: without a level its own default stands.
@@ -118,7 +118,7 @@ def _mark_cached(body: Json) -> None:
 
 def _thinking(request: ModelRequest, body: Json) -> bool:
     """Ask for thinking, or for none; whether the model will think."""
-    if request.dialect.get("thinking_style") == "none":
+    if request.dialect.get("thinking") == "never":
         return False
     asked = ask_claude(request, body["messages"], "tool_use", ("thinking", "redacted_thinking"))
     for name, value in asked.fields.items():

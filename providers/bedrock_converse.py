@@ -76,7 +76,7 @@ class ConverseDecoder(EventStreamDecoder):
         self._blocks: list[_Block] = []
         self._open: dict[t.Any, _Block] = {}
         self._stated: Json | None = None
-        self._reasoning: int | None = None
+        self._thinking_tokens: int | None = None
 
     def _take(self, payloads: t.Iterable[tuple[bytes, bytes]], out: list[ModelEvent]) -> None:
         """As the base does, but the frame says what a payload is; the payload itself does not."""
@@ -154,7 +154,7 @@ class ConverseDecoder(EventStreamDecoder):
         fields = value.get("additionalModelResponseFields")
         usage = fields.get("usage") if isinstance(fields, dict) else None
         if isinstance(usage, dict):
-            self._reasoning = count(usage.get("output_tokens_details"), "thinking_tokens")
+            self._thinking_tokens = count(usage.get("output_tokens_details"), "thinking_tokens")
 
     def _metadata(self, value: Json, out: list[ModelEvent]) -> None:
         """The last event, with what the call took."""
@@ -243,7 +243,7 @@ class ConverseDecoder(EventStreamDecoder):
         total = count(self._stated, "totalTokens")
         if given is not None and output is not None:
             total = max(total or 0, given + output)
-        return Usage(given, output, total, read, written, self._reasoning)
+        return Usage(given, output, total, read, written, self._thinking_tokens)
 
     def _replay(self) -> t.Any:
         """The turn's content, as the next request must carry it; None when it had none."""

@@ -6,7 +6,7 @@ switch of the family's ``dialect``; nothing is sent to a model of which no page 
 ====================  =======================================================================================
 switch                meaning
 ====================  =======================================================================================
-``thinking_style``    ``none`` (default): thinking is never asked for. ``budget``, ``adaptive``: Claude's
+``thinking``          ``never`` (default): thinking is never asked for. ``budget``, ``adaptive``: Claude's
                       ``thinking``, with ``output_config.effort`` for the latter. ``nova``: ``reasoningConfig``;
                       ``effort``: ``reasoning_effort``; these two only when the agent sets a level
 ``thinking_off``      as on the Messages wire: ``omit`` (default), ``never``, or the ``thinking.type`` that says it
@@ -100,7 +100,7 @@ def _inference(request: ModelRequest, body: Json, thinks: bool) -> None:
 
 def _thinking(request: ModelRequest, body: Json, fields: Json) -> bool:
     """Ask for thinking, or for none; whether sampling is thereby excluded."""
-    style = request.dialect.get("thinking_style", "none")
+    style = request.dialect.get("thinking", "never")
     if style in ("budget", "adaptive"):
         return _claude(request, body, fields)
     level = request.thinking

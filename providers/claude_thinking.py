@@ -65,7 +65,7 @@ def ask_claude(
         return Asked(by_default, fields={} if off in ("omit", "never") else {"thinking": {"type": off}})
     if level is None and not request.show_thinking:
         return Asked(by_default)
-    if dialect.get("thinking_style") == "adaptive":
+    if dialect.get("thinking") == "adaptive":
         level = "auto" if level is None and by_default else level or "medium"
         return Asked(True, True, _adaptive(request, level))
     if not may_begin_thinking(messages, call, thoughts):

@@ -6,8 +6,8 @@ is a switch of the family's ``dialect``:
 ====================  =======================================================================================
 switch                meaning
 ====================  =======================================================================================
-``thinks``            True: the model takes ``thinking``; it thinks unless that is switched off, so nothing is asked
-                      without a level. Default: False, and ``thinking`` is never sent.
+``thinking``          ``budget``: the model takes ``thinking``; it thinks unless that is switched off, so nothing
+                      is asked without a level. ``never`` (default): ``thinking`` is not sent.
 ``tool_choice``       True: the model takes ``tool_choice``, ``REQUIRED`` and ``NONE``; a tool's name is forced by
                       offering that tool alone. Default: False; then no tools are offered where none may be called.
 ``tool_plan``         True: what the model said before its calls goes back as ``tool_plan``. Default: False, it goes
@@ -86,10 +86,14 @@ def build_body(request: ModelRequest) -> Json:
     elif request.response_format is not None:
         body["response_format"] = {"type": "json_object", "json_schema": dict(request.response_format)}
     body["messages"] = _messages(request, system)
-    if request.dialect.get("thinks") and request.thinking is not None:
+    if _takes_thinking(request) and request.thinking is not None:
         body["thinking"] = _thinking(request.thinking)
     body.update(request.dialect.get("body") or {})
     return body
+
+
+def _takes_thinking(request: ModelRequest) -> bool:
+    return bool(request.dialect.get("thinking", "never") != "never")
 
 
 def _thinking(level: str | int) -> Json:
@@ -172,7 +176,7 @@ def _assistant(message: AssistantMessage, request: ModelRequest) -> Json:
     parts: list[Json] = list(replay.get("content") or ())
     plan = str(replay.get("tool_plan") or "")
     built: Json = {"role": "assistant"}
-    thinks = bool(request.dialect.get("thinks")) and request.thinking != "none"
+    thinks = _takes_thinking(request) and request.thinking != "none"
     if not message.calls:
         content = [part for part in parts if thinks or part["type"] != "thinking"]
         built["content"] = content if any(part["type"] == "thinking" for part in content) else message.text

@@ -6,8 +6,8 @@ and servers is a switch of the family's ``dialect`` (``path`` and ``query``: see
 =====================  ======================================================================================
 switch                 meaning
 =====================  ======================================================================================
-``thinking_style``     ``level`` (default): a level becomes ``thinkingLevel``; ``budget``: it becomes
-                       ``thinkingBudget``; ``none``: thinking is never asked for
+``thinking``           ``level`` (default): a level becomes ``thinkingLevel``; ``budget``: it becomes
+                       ``thinkingBudget``; ``never``: thinking is not asked for
 ``budget_range``       least and most thinking tokens of the model, for ``budget``
 ``thinks_by_default``  False: without a level the model does not think, so that showing it means asking for it
 ``levels``             level → the vendor's word or budget; None: the vendor's own default
@@ -100,9 +100,9 @@ def _sampling(request: ModelRequest, config: Json) -> None:
 def _thinking(request: ModelRequest, config: Json) -> None:
     """Say how much to think when the workflow does, and ask to be shown it when someone may see it."""
     dialect = request.dialect
-    style = dialect.get("thinking_style", "level")
+    style = dialect.get("thinking", "level")
     level = request.thinking
-    if style == "none":
+    if style == "never":
         return
     if level is None and request.show_thinking and not dialect.get("thinks_by_default", True):
         level = "medium"

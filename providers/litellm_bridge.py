@@ -62,8 +62,8 @@ class BridgeDecoder(OpenAIChatDecoder):
             self._fail(error, out)
         return out
 
-    def _reasoning(self, delta: Json, out: list[ModelEvent]) -> None:
-        super()._reasoning(delta, out)
+    def _take_thinking(self, delta: Json, out: list[ModelEvent]) -> None:
+        super()._take_thinking(delta, out)
         for block in delta.get("thinking_blocks") or ():
             if isinstance(block, dict):
                 self._block(block, out)

@@ -142,7 +142,7 @@ class OpenAIChatDecoder(EventStreamDecoder):
         get = delta.get
         more = len(delta) > ("content" in delta) + ("role" in delta)
         if more:
-            self._reasoning(delta, out)
+            self._take_thinking(delta, out)
         content = get("content")
         if content:
             if self._snapshots is not None and type(content) is str:
@@ -185,7 +185,7 @@ class OpenAIChatDecoder(EventStreamDecoder):
             self._cited.add(url)
             out.append(SourceCited(url, str(source.get("title") or "")))
 
-    def _reasoning(self, delta: dict[str, t.Any], out: list[ModelEvent]) -> None:
+    def _take_thinking(self, delta: dict[str, t.Any], out: list[ModelEvent]) -> None:
         """Thinking once a delta, however many fields repeat it; every field is kept for the vendor."""
         said = False
         for field in _THINKING_FIELDS:

@@ -22,14 +22,14 @@ switch                         meaning
 ``thinking``                   how thinking is asked for: ``effort`` (``reasoning_effort``), ``reasoning``
                                (OpenRouter's object), ``type`` (``thinking: {type}``), ``type_effort`` (both),
                                ``toggle_effort`` (an effort; off by ``reasoning: {enabled}``), ``enable``
-                               (``enable_thinking``), ``budget`` (Anthropic's object), ``template``
-                               (``chat_template_kwargs``), ``template_and_effort``, ``never``. Default:
-                               ``effort``, and only for a level that the workflow sets; with the switch set,
-                               also when someone may see the thinking.
+                               (``enable_thinking``), ``anthropic`` (its object), ``template``
+                               (``chat_template_kwargs``), ``template_and_effort``, ``never``. With one of
+                               these also when someone may see the thinking; by default, and with a word of
+                               another wire, ``effort`` and only for a level that the workflow sets.
 ``thinks_by_default``          True: without a level the vendor's own default stands and nothing is asked
 ``forced_tool_with_thinking``  False: where it thinks by default, a forced tool switches thinking off
 ``levels``                     level → the vendor's word; a level mapped to None is not sent
-``budgets``                    level → thinking tokens, for ``enable`` and ``budget``
+``budgets``                    level → thinking tokens, for ``enable`` and ``anthropic``
 ``type_words``                 what the vendor calls ``enabled`` and ``disabled``, for ``type``
 ``template_keys``              members that switch a template's thinking, default ``enable_thinking``
 ``template_effort``            True: the template takes ``reasoning_effort`` as well

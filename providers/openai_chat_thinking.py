@@ -18,13 +18,10 @@ _FORCED = ("auto", "none")
 
 def ask_for_thinking(request: ModelRequest, body: Json) -> None:
     """Add to ``body`` what asks for the thinking that the workflow sets, or that someone may see."""
+    way = request.dialect.get("thinking", "")
     level = _wanted(request)
-    if level is None:
-        return
-    dialect = request.dialect
-    ask = _ASKS.get(dialect.get("thinking") or "effort")
-    if ask is not None:
-        ask(level, _Words(request), body)
+    if level is not None and way != "never":
+        _ASKS.get(way, _effort)(level, _Words(request), body)
 
 
 def _wanted(request: ModelRequest) -> Level | None:
@@ -32,7 +29,7 @@ def _wanted(request: ModelRequest) -> Level | None:
     dialect = request.dialect
     if request.thinking is not None:
         return request.thinking
-    if not dialect.get("thinking"):
+    if dialect.get("thinking") not in _ASKS:
         return None
     if dialect.get("thinks_by_default"):
         forced = bool(request.tools) and request.tool_choice not in _FORCED
@@ -65,7 +62,7 @@ def _effort(level: Level, words: _Words, body: Json) -> None:
         body["reasoning_effort"] = effort
 
 
-def _reasoning(level: Level, words: _Words, body: Json) -> None:
+def _object(level: Level, words: _Words, body: Json) -> None:
     if level == "none":
         body["reasoning"] = {"enabled": False}
         return
@@ -105,7 +102,7 @@ def _enable(level: Level, words: _Words, body: Json) -> None:
         body["thinking_budget"] = budget
 
 
-def _budget(level: Level, words: _Words, body: Json) -> None:
+def _anthropic(level: Level, words: _Words, body: Json) -> None:
     """Anthropic's object behind a gateway; its budget counts into the answer's limit."""
     budget = words.budget(level)
     if level == "none" or budget is None:
@@ -134,10 +131,10 @@ def _template_and_effort(level: Level, words: _Words, body: Json) -> None:
 
 
 _ASKS: Mapping[str, Callable[[Level, _Words, Json], None]] = {
-    "budget": _budget,
+    "anthropic": _anthropic,
     "effort": _effort,
     "enable": _enable,
-    "reasoning": _reasoning,
+    "reasoning": _object,
     "template": _template,
     "template_and_effort": _template_and_effort,
     "toggle_effort": _toggle_effort,

@@ -54,7 +54,7 @@ class ResponsesWire(HttpWire):
 
 
 def _without_summary(request: ModelRequest) -> ModelRequest:
-    return replace(request, dialect={**request.dialect, "reasoning": "effort"})
+    return replace(request, dialect={**request.dialect, "thinking": "effort"})
 
 
 #: The wire; its switches are listed in ``openai_responses_request``.

@@ -69,7 +69,7 @@ class ResponsesDecoder(EventStreamDecoder):
         self._cited: set[str] = set()
         #: Text, or thinking, came in deltas; then the items repeat it.
         self._streamed = False
-        self._mused = False
+        self._thought_streamed = False
 
     def _value(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         # The common event first: a piece of answer.
@@ -102,10 +102,10 @@ class ResponsesDecoder(EventStreamDecoder):
         self._refused = True
         self._text(value, out)
 
-    def _reasoning(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
+    def _thinking(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         text = value.get("delta")
         if text and isinstance(text, str):
-            self._mused = True
+            self._thought_streamed = True
             self._think(text, out)
 
     def _annotation(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
@@ -171,7 +171,7 @@ class ResponsesDecoder(EventStreamDecoder):
             self._whole(item, given.get("arguments"))
         elif item.kind == "message":
             self._message(given, out)
-        elif item.kind == "reasoning" and not self._mused:
+        elif item.kind == "reasoning" and not self._thought_streamed:
             for part in _parts(given, "summary") or _parts(given, "content"):
                 if isinstance(text := part.get("text"), str):
                     self._think(text, out)
@@ -347,8 +347,8 @@ _EVENTS: dict[str, _Handler] = {
     "response.created": ResponsesDecoder._started,
     "response.output_text.delta": ResponsesDecoder._text,
     "response.refusal.delta": ResponsesDecoder._refusal,
-    "response.reasoning_summary_text.delta": ResponsesDecoder._reasoning,
-    "response.reasoning_text.delta": ResponsesDecoder._reasoning,
+    "response.reasoning_summary_text.delta": ResponsesDecoder._thinking,
+    "response.reasoning_text.delta": ResponsesDecoder._thinking,
     "response.output_text.annotation.added": ResponsesDecoder._annotation,
     "response.output_item.added": ResponsesDecoder._added,
     "response.function_call_arguments.delta": ResponsesDecoder._arguments,

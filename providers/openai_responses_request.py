@@ -7,9 +7,9 @@ is sent. What differs between models and servers is a switch of the family's ``d
 =====================  ======================================================================================
 switch                 meaning
 =====================  ======================================================================================
-``reasoning``          ``effort`` (default): a level that the workflow sets is sent as ``reasoning.effort``;
-                       ``summary``: and ``reasoning.summary`` is asked for when someone may see the thinking;
-                       ``never``: the model takes neither
+``thinking``           ``effort`` (default, and what another wire's word means here): a level that the workflow
+                       sets is sent as ``reasoning.effort``; ``summary``: and ``reasoning.summary`` is asked for
+                       when someone may see the thinking; ``never``: the model takes neither
 ``summary``            the vendor's word for the summary wanted, default ``auto``
 ``thinks_by_default``  True: without a level the vendor's own default stands; else, when a summary is asked
                        for, no level means ``medium``
@@ -69,7 +69,7 @@ def build_body(request: ModelRequest) -> Json:
     body["store"] = False
     if dialect.get("encrypted"):
         body["include"] = ["reasoning.encrypted_content"]
-    _reasoning(request, body)
+    _thinking(request, body)
     _sampling(request, body)
     _tools(request, body)
     if request.response_format is not None:
@@ -83,14 +83,14 @@ def build_body(request: ModelRequest) -> Json:
 def asks_summary(request: ModelRequest) -> bool:
     """Whether the vendor is asked to summarise its reasoning, which it may refuse to an organisation."""
     return (
-        request.dialect.get("reasoning") == "summary" and request.show_thinking and request.thinking != "none"
+        request.dialect.get("thinking") == "summary" and request.show_thinking and request.thinking != "none"
     )
 
 
-def _reasoning(request: ModelRequest, body: Json) -> None:
+def _thinking(request: ModelRequest, body: Json) -> None:
     """Ask for an effort when the workflow sets a level, for a summary when someone may see it."""
     dialect, level = request.dialect, request.thinking
-    if dialect.get("reasoning") == "never":
+    if dialect.get("thinking") == "never":
         return
     summary = asks_summary(request)
     if level is None and summary and not dialect.get("thinks_by_default"):

@@ -24,7 +24,7 @@ from dataclasses import replace
 from plugins import model_map, openai_models
 from plugins.claims import claims
 from plugins.claude_models import claude_capabilities, claude_dialect
-from plugins.openai_models import Reasoning
+from plugins.openai_models import Thinking
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
 from plugins.spec.families import Setting
 from providers.auth import HeaderAuth
@@ -82,8 +82,8 @@ def _is_claude(model: str) -> bool:
     return "claude-" in model.lower()
 
 
-def _reasoning(model: str) -> Reasoning | None:
-    found = openai_models.reasoning_of(model)
+def _thinking(model: str) -> Thinking | None:
+    found = openai_models.thinking_of(model)
     for name, lacked in _LACKS.items():
         if found is not None and name in model.lower():
             found = replace(found, levels=tuple(level for level in found.levels if level != lacked))
@@ -94,15 +94,15 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
     """What the deployment ``model`` can do, as far as its name tells."""
     if _is_claude(model):
         return claude_capabilities(model, row or model_map.lookup("azure_ai", (), model))
-    reasoning = _reasoning(model)
-    if reasoning is None:
+    thinking = _thinking(model)
+    if thinking is None:
         stated = {
             **openai_models.claims_of(None),
             "notes": "The deployment's name tells no model: no thinking is asked for and none is shown.",
         }
     else:
-        note = openai_models.note_of(reasoning, "STUDIO_AZURE_WIRE=openai_chat")
-        stated = {**openai_models.claims_of(reasoning), "notes": note}
+        note = openai_models.note_of(thinking, "STUDIO_AZURE_WIRE=openai_chat")
+        stated = {**openai_models.claims_of(thinking), "notes": note}
     return claims(row, source=SOURCE, stated=stated, otherwise=_OTHERWISE)
 
 
@@ -110,9 +110,9 @@ def dialect(model: str) -> Mapping[str, t.Any]:
     """The wires' switches for ``model``."""
     if _is_claude(model):
         return claude_dialect(model)
-    reasoning = _reasoning(model)
-    switches = {**openai_models.dialect_of(reasoning), "query": _VERSION}
-    if reasoning is None:  # maybe another vendor's model, which knows no cache key
+    thinking = _thinking(model)
+    switches = {**openai_models.dialect_of(thinking), "query": _VERSION}
+    if thinking is None:  # maybe another vendor's model, which knows no cache key
         del switches["conversation_field"]
     return switches
 
@@ -121,7 +121,7 @@ def wire(model: str) -> str | Wire | None:
     """Anthropic's protocol for Claude, chat completions where the name tells nothing, else the family's."""
     if _is_claude(model):
         return _claude_wire()
-    return "openai_chat" if _reasoning(model) is None else None
+    return "openai_chat" if _thinking(model) is None else None
 
 
 @functools.cache

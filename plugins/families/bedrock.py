@@ -187,16 +187,16 @@ def dialect(model: str) -> Mapping[str, t.Any]:
     vendor, name = _parts(model)
     if vendor == "anthropic":
         made = {**claude_dialect(name), "send_back": "all", "result_status": True}
-        made["serial_switch"] = made["thinking_style"] == "adaptive" or bool(_SERIAL.search(name))
+        made["serial_switch"] = made["thinking"] == "adaptive" or bool(_SERIAL.search(name))
         if not _UNCACHED.search(name):
             made["cache_points"] = ("tools", "system", "messages", "results")
         return made
     if name.startswith("nova"):
-        style = "nova" if name.startswith("nova-2") else "none"
+        style = "nova" if name.startswith("nova-2") else "never"
         points = ("system", "messages")
-        return {"thinking_style": style, "send_back": "none", "result_status": True, "cache_points": points}
+        return {"thinking": style, "send_back": "none", "result_status": True, "cache_points": points}
     if name.startswith("gpt-oss"):
-        return {"thinking_style": "effort"}
+        return {"thinking": "effort"}
     if vendor == "openai":
         return {"sampling": False, "stop": False}
     if vendor == "xai":

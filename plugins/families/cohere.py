@@ -80,7 +80,7 @@ def _notes(model: str, thinks: bool, talks: bool) -> str:
 def dialect(model: str) -> Mapping[str, t.Any]:
     """The wire's switches for ``model``."""
     return {
-        "thinks": model.startswith(_THINKS),
+        "thinking": "budget" if model.startswith(_THINKS) else "never",
         "tool_choice": model.startswith(_CHOOSES),
         "tool_plan": model.startswith(_PLANS),
     }

@@ -47,7 +47,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
 def dialect(model: str) -> Mapping[str, t.Any]:
     """The wire's switches for ``model``."""
     if _claude_thinks(model):
-        return {"thinking": "budget", "budgets": _BUDGETS}
+        return {"thinking": "anthropic", "budgets": _BUDGETS}
     line = open_models.line(model)
     if line is not None and line.efforts and "gpt-oss" in model:
         return {"thinking": "effort", "thinks_by_default": True, "levels": open_models.efforts(line)}

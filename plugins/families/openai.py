@@ -60,17 +60,17 @@ _OTHERWISE: Mapping[str, t.Any] = {
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do."""
-    reasoning = openai_models.reasoning_of(model)
+    thinking = openai_models.thinking_of(model)
     stated = {
-        **openai_models.claims_of(reasoning),
-        "notes": openai_models.note_of(reasoning, "STUDIO_OPENAI_WIRE=openai_chat"),
+        **openai_models.claims_of(thinking),
+        "notes": openai_models.note_of(thinking, "STUDIO_OPENAI_WIRE=openai_chat"),
     }
     return claims(row, source=openai_models.SOURCE, stated=stated, otherwise=_OTHERWISE)
 
 
 def dialect(model: str) -> Mapping[str, t.Any]:
     """The wires' switches for ``model``."""
-    return openai_models.dialect_of(openai_models.reasoning_of(model))
+    return openai_models.dialect_of(openai_models.thinking_of(model))
 
 
 FAMILY = ProviderFamily(

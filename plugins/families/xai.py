@@ -105,7 +105,6 @@ def dialect(model: str) -> Mapping[str, t.Any]:
     found = _model(model)
     thinks = found.thinking != "none"
     return {
-        "reasoning": "effort" if found.levels else "never",
         "thinking": "effort" if found.levels else "never",
         "thinks_by_default": True,
         "encrypted": thinks,

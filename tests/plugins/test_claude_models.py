@@ -15,10 +15,10 @@ from providers.spec import ModelRequest, UserMessage
 
 #: model, exposure, style, off, signed, max output, price
 GENERATIONS = [
-    ("claude-3-haiku-20240307", "none", "none", "omit", False, 4_096, (0.25, 1.25)),
-    ("claude-3-opus-20240229", "none", "none", "omit", False, 4_096, (15, 75)),
-    ("claude-3-5-sonnet-20241022", "none", "none", "omit", False, 8_192, (3, 15)),
-    ("claude-3-5-haiku-latest", "none", "none", "omit", False, 8_192, (0.8, 4)),
+    ("claude-3-haiku-20240307", "none", "never", "omit", False, 4_096, (0.25, 1.25)),
+    ("claude-3-opus-20240229", "none", "never", "omit", False, 4_096, (15, 75)),
+    ("claude-3-5-sonnet-20241022", "none", "never", "omit", False, 8_192, (3, 15)),
+    ("claude-3-5-haiku-latest", "none", "never", "omit", False, 8_192, (0.8, 4)),
     ("claude-3-7-sonnet-20250219", "full", "budget", "omit", True, 64_000, (3, 15)),
     ("claude-sonnet-4-20250514", "summary", "budget", "omit", True, 64_000, (3, 15)),
     ("claude-opus-4-1-20250805", "summary", "budget", "omit", True, 32_000, (15, 75)),
@@ -47,17 +47,17 @@ def test_anthropic_generations(
     claims = claude_capabilities(model, None)
     assert (claims.thinking, claims.thinking_signed, claims.max_output) == (exposed, signed, most)
     assert claims.price == price
-    assert claims.forced_tool_with_thinking is (style == "none")
+    assert claims.forced_tool_with_thinking is (style == "never")
     assert claims.source
     dialect = claude_dialect(model)
-    assert (dialect["thinking_style"], dialect["thinking_off"]) == (style, off)
+    assert (dialect["thinking"], dialect["thinking_off"]) == (style, off)
     assert ("budget" in claims.thinking_control) is (style == "budget")
-    assert ("none" in claims.thinking_control) is (style != "none" and off != "never")
+    assert ("none" in claims.thinking_control) is (style != "never" and off != "never")
 
 
 def test_a_level_leaves_room_for_the_answer() -> None:
     for model in anthropic.KNOWN:
-        if claude_dialect(model)["thinking_style"] == "budget":
+        if claude_dialect(model)["thinking"] == "budget":
             claims = claude_capabilities(model, None)
             for level in set(claims.thinking_control) - {"none", "budget"}:
                 request = ModelRequest(model, [UserMessage("q")], lambda: "id", thinking=level)
@@ -74,7 +74,7 @@ def test_xhigh_came_with_4_7() -> None:
 def test_an_unknown_claude_promises_no_size_and_no_price(model: str) -> None:
     claims = claude_capabilities(model, None)
     assert (claims.context_window, claims.max_output, claims.price) == (None, None, None)
-    assert claude_dialect(model)["thinking_style"] == "adaptive"
+    assert claude_dialect(model)["thinking"] == "adaptive"
 
 
 def test_every_listed_claude_is_recognised() -> None:

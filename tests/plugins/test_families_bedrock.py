@@ -69,16 +69,16 @@ class TestModels:
             "us.anthropic.claude-opus-4-5-20251101-v1:0": "budget",
             "us.anthropic.claude-opus-4-6-v1": "adaptive",
             "us.amazon.nova-2-lite-v1:0": "nova",
-            "us.amazon.nova-lite-v1:0": "none",
+            "us.amazon.nova-lite-v1:0": "never",
             "openai.gpt-oss-20b-1:0": "effort",
         }
-        assert {model: dialect(model)["thinking_style"] for model in styles} == styles
+        assert {model: dialect(model)["thinking"] for model in styles} == styles
         for silent in ("us.deepseek.r1-v1:0", "deepseek.v3.2", "us.openai.gpt-6-sol", "us.xai.grok-4.7", "x"):
-            assert "thinking_style" not in dialect(silent)
+            assert "thinking" not in dialect(silent)
 
     @pytest.mark.parametrize("model", KNOWN)
     def test_no_level_is_claimed_that_is_not_sent(self, model: str) -> None:
-        asked = dialect(model).get("thinking_style", "none") != "none"
+        asked = dialect(model).get("thinking", "never") != "never"
         assert asked == bool(claimed(model).thinking_control)
 
     def test_tools_that_do_not_stream_are_no_tools(self) -> None:

@@ -85,7 +85,7 @@ class TestModels:
     def test_what_does_not(self, model: str) -> None:
         found = claimed(gemini.FAMILY, model)
         assert (found.thinking, found.thinking_control) == ("none", ())
-        assert gemini_models.gemini_dialect(model)["thinking_style"] == "none"
+        assert gemini_models.gemini_dialect(model)["thinking"] == "never"
 
     def test_every_claimed_level_is_sent_as_the_vendor_takes_it(self) -> None:
         from providers.gemini_request import build_body
@@ -97,7 +97,7 @@ class TestModels:
                     model, [spec.UserMessage("q")], lambda: "i", thinking=level, dialect=dialect
                 )
                 config = build_body(asked)["generationConfig"]["thinkingConfig"]
-                if dialect["thinking_style"] == "level":
+                if dialect["thinking"] == "level":
                     assert config == {"thinkingLevel": level}
                 else:
                     least, most = dialect["budget_range"]

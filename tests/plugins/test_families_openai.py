@@ -90,13 +90,13 @@ class TestModels:
         ],
     )
     def test_levels_by_generation(self, name: str, levels: tuple[str, ...], by_default: bool) -> None:
-        found = openai_models.reasoning_of(name)
+        found = openai_models.thinking_of(name)
         assert found is not None
         assert (found.levels, found.by_default) == (levels, by_default)
 
     @pytest.mark.parametrize("name", ["prod", "gpt-oss-120b", "polo3", "foo3", "model-router", "demo1x", ""])
     def test_names_that_tell_nothing(self, name: str) -> None:
-        assert openai_models.reasoning_of(name) is None
+        assert openai_models.thinking_of(name) is None
 
     @pytest.mark.parametrize("name", ["o1", "o3-mini", "gpt-5.2-chat-latest"])
     def test_models_whose_thinking_stays_hidden(self, registry: Registry, name: str) -> None:

@@ -16,7 +16,7 @@ from tests.providers.driving import decode, request, tools
 from tests.support.shared import find_shared, recordings, shared_path
 
 USER = spec.UserMessage("hi")
-CLAUDE = {"send_back": "all", "result_status": True, "thinking_style": "budget"}
+CLAUDE = {"send_back": "all", "result_status": True, "thinking": "budget"}
 
 
 def body(**changes: t.Any) -> dict[str, t.Any]:
@@ -133,7 +133,7 @@ class TestThinking:
         ],
     )
     def test_adaptive(self, level: str | None, shown: bool, fields: t.Any) -> None:
-        made = body(thinking=level, show_thinking=shown, dialect={"thinking_style": "adaptive"})
+        made = body(thinking=level, show_thinking=shown, dialect={"thinking": "adaptive"})
         assert made.get("additionalModelRequestFields") == fields
 
     @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ class TestThinking:
         ],
     )
     def test_models_that_think_by_default(self, off: str, level: str | None, fields: t.Any) -> None:
-        dialect = {"thinking_style": "adaptive", "thinking_off": off}
+        dialect = {"thinking": "adaptive", "thinking_off": off}
         made = body(thinking=level, show_thinking=True, temperature=0.5, dialect=dialect)
         assert made.get("additionalModelRequestFields") == fields
         assert "inferenceConfig" not in made  # sampling is excluded either way
 
     def test_effort(self) -> None:
-        dialect = {"thinking_style": "effort"}
+        dialect = {"thinking": "effort"}
         made = body(thinking="high", temperature=0.5, dialect=dialect)
         assert made["additionalModelRequestFields"] == {"reasoning_effort": "high"}
         assert made["inferenceConfig"] == {"temperature": 0.5}
@@ -159,7 +159,7 @@ class TestThinking:
         assert "additionalModelRequestFields" not in body(thinking="none", dialect=dialect)
 
     def test_nova(self) -> None:
-        dialect = {"thinking_style": "nova"}
+        dialect = {"thinking": "nova"}
         made = body(thinking="low", temperature=0.5, max_tokens=9, dialect=dialect)
         config = {"type": "enabled", "maxReasoningEffort": "low"}
         assert made["additionalModelRequestFields"] == {"reasoningConfig": config}

@@ -146,7 +146,7 @@ class TestThinking:
     def test_a_budget_counts_into_the_answers_limit(
         self, level: str, max_tokens: int | None, sent: Json
     ) -> None:
-        dialect = {"thinking": "budget", "budgets": {"low": 2048}}
+        dialect = {"thinking": "anthropic", "budgets": {"low": 2048}}
         made = body(thinking=level, max_tokens=max_tokens, dialect=dialect)
         assert {name: made[name] for name in ("thinking", "max_tokens") if name in made} == sent
 

@@ -104,7 +104,7 @@ def test_an_open_schema_is_put_into_words() -> None:
 
 def test_a_bound_goes_both_ways() -> None:
     bound = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 9}}}
-    sent = anthropic(response_format=bound, thinking="low", dialect={"thinking_style": "adaptive"})
+    sent = anthropic(response_format=bound, thinking="low", dialect={"thinking": "adaptive"})
     assert sent["output_config"]["effort"] == "low"
     assert "maximum" not in json.dumps(sent["output_config"])
     assert '"maximum":9' in sent["system"]

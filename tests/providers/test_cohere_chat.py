@@ -17,8 +17,8 @@ from tests.support.shared import find_shared, recordings, shared_path
 
 Json = dict[str, t.Any]
 #: Switches of a model that thinks, and of one that plans.
-THINKS = {"thinks": True, "tool_choice": False, "tool_plan": False}
-PLANS = {"thinks": False, "tool_choice": True, "tool_plan": True}
+THINKS = {"thinking": "budget", "tool_choice": False, "tool_plan": False}
+PLANS = {"thinking": "never", "tool_choice": True, "tool_plan": True}
 
 
 def event(kind: str, message: t.Any = None, index: int = 0) -> Json:

@@ -120,7 +120,7 @@ THOUGHT: dict[str, t.Any] = {
 
 def thinks(wire: str, messages: list[spec.Message], style: str = "budget") -> bool:
     """Whether a body asks for thinking."""
-    dialect = {"thinking_style": style, "send_back": "all"}
+    dialect = {"thinking": style, "send_back": "all"}
     sent = BODIES[wire](request(messages=messages, thinking="low", temperature=0.5, dialect=dialect))
     asked = "thinking" in (
         sent if wire == "anthropic_messages" else sent.get("additionalModelRequestFields", {})
@@ -164,7 +164,7 @@ def test_blanks_are_left_out(wire: str) -> None:
     ("level", "effort"), [(1024, "low"), (4096, "low"), (9000, "medium"), (20_000, "high"), (50_000, "max")]
 )
 def test_a_budget_is_the_same_effort_whoever_carries_claude(level: int, effort: str) -> None:
-    asked = request(messages=[spec.UserMessage("hi")], thinking=level, dialect={"thinking_style": "adaptive"})
+    asked = request(messages=[spec.UserMessage("hi")], thinking=level, dialect={"thinking": "adaptive"})
     assert BODIES["anthropic_messages"](asked)["output_config"] == {"effort": effort}
     fields = BODIES["bedrock_converse"](asked)["additionalModelRequestFields"]
     assert fields["output_config"] == {"effort": effort}

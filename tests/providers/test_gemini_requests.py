@@ -134,7 +134,7 @@ class TestThinking:
             (8000, False, {}, {"thinkingLevel": "medium"}),
             (9000, False, {}, {"thinkingLevel": "high"}),
             ("max", False, {"levels": {"max": "high"}}, {"thinkingLevel": "high"}),
-            ("low", True, {"thinking_style": "none"}, None),
+            ("low", True, {"thinking": "never"}, None),
         ],
     )
     def test_levels(self, level: t.Any, show: bool, dialect: dict[str, t.Any], sent: t.Any) -> None:
@@ -156,7 +156,7 @@ class TestThinking:
         ],
     )
     def test_budgets(self, level: t.Any, show: bool, more: dict[str, t.Any], sent: t.Any) -> None:
-        made = body(thinking=level, show_thinking=show, dialect={"thinking_style": "budget", **more})
+        made = body(thinking=level, show_thinking=show, dialect={"thinking": "budget", **more})
         assert made.get("generationConfig", {}).get("thinkingConfig") == sent
 
 

@@ -288,11 +288,11 @@ class TestMessages:
             ("low", False, {}, {"max_tokens": 2148, "thinking": {"type": "enabled", "budget_tokens": 2048}}),
             (10, False, {}, {"max_tokens": 1124, "thinking": {"type": "enabled", "budget_tokens": 1024}}),
             ("none", True, {}, {"max_tokens": 100}),
-            ("high", True, {"thinking_style": "none"}, {"max_tokens": 100}),
+            ("high", True, {"thinking": "never"}, {"max_tokens": 100}),
             (
                 None,
                 True,
-                {"thinking_style": "adaptive"},
+                {"thinking": "adaptive"},
                 {
                     "max_tokens": 100,
                     "thinking": {"type": "adaptive", "display": "summarized"},
@@ -302,22 +302,22 @@ class TestMessages:
             (
                 None,
                 True,
-                {"thinking_style": "adaptive", "thinking_off": "never"},
+                {"thinking": "adaptive", "thinking_off": "never"},
                 {"max_tokens": 100, "thinking": {"type": "adaptive", "display": "summarized"}},
             ),
             (
                 "max",
                 False,
-                {"thinking_style": "adaptive", "thinking_off": "disabled"},
+                {"thinking": "adaptive", "thinking_off": "disabled"},
                 {"max_tokens": 100, "thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}},
             ),
             (
                 "none",
                 True,
-                {"thinking_style": "adaptive", "thinking_off": "between_tools"},
+                {"thinking": "adaptive", "thinking_off": "between_tools"},
                 {"max_tokens": 100, "thinking": {"type": "between_tools"}},
             ),
-            ("none", True, {"thinking_style": "adaptive", "thinking_off": "never"}, {"max_tokens": 100}),
+            ("none", True, {"thinking": "adaptive", "thinking_off": "never"}, {"max_tokens": 100}),
         ],
     )
     def test_thinking(

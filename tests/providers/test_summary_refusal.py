@@ -29,7 +29,7 @@ REFUSAL = {
 }
 DELTA = {"type": "response.output_text.delta", "delta": "ok"}
 ANSWER = sse(DELTA, {"type": "response.completed", "response": {"status": "completed"}})
-ASKING = request(show_thinking=True, thinking="low", dialect={"reasoning": "summary"})
+ASKING = request(show_thinking=True, thinking="low", dialect={"thinking": "summary"})
 WITH, WITHOUT = {"effort": "low", "summary": "auto"}, {"effort": "low"}
 
 
