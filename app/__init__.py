@@ -67,8 +67,6 @@ def create_services(settings: Settings | None = None, *, clock: Clock | None = N
     from app.engine.services import Services
     from app.engine.threads import ToolThreads
     from app.store import Store
-    from plugins.manager import create_manager
-    from plugins.registry import Registry
 
     settings = settings or config.load(os.environ)
     store = Store(settings, clock)
@@ -77,9 +75,7 @@ def create_services(settings: Settings | None = None, *, clock: Clock | None = N
     return Services(
         settings=settings,
         store=store,
-        plugins=Registry(
-            create_manager(builtins=builtins.plugins(settings, __version__), load_s=settings.plugin_load_s)
-        ),
+        plugins=builtins.registry(settings, __version__),
         clock=clock or SystemClock(),
         threads=ToolThreads(settings.tool_threads),
     )

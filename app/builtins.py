@@ -7,11 +7,13 @@ takes nothing else with it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from app.config import Settings
 from plugins.hookspecs import hookimpl
+from plugins.manager import create_manager
+from plugins.registry import Registry
 from plugins.spec import BlockType, Detector, ProviderFamily, Tool
 
 #: Modules of ``plugins/families`` whose ``FAMILY`` needs nothing of the settings, by name.
@@ -68,16 +70,13 @@ class Builtins:
         self._runtime_dir = settings.data_dir / "run"
 
     @hookimpl
-    def provider_families(self) -> Iterator[ProviderFamily]:
-        """Every module of :data:`FAMILIES`, then ``scripted`` and ``local``; one that fails loses what follows it."""
-        for name in FAMILIES:
-            yield importlib.import_module(f"plugins.families.{name}").FAMILY
-        from plugins.families import scripted
-
-        yield scripted.family(self._scripts_folder)
-        from plugins.families import local
-
-        yield local.family(self._runtime_dir)
+    def provider_families(self) -> Iterator[ProviderFamily | Exception]:
+        """Every module of :data:`FAMILIES`, then ``scripted`` and ``local``; for one that fails, what it raised."""
+        for name in (*FAMILIES, "scripted", "local"):
+            try:
+                yield self._family(name)
+            except Exception as error:
+                yield ImportError(f'family "{name}" is left out: {type(error).__name__}: {error}')
 
     @hookimpl
     def block_types(self) -> Iterable[BlockType]:
@@ -102,6 +101,15 @@ class Builtins:
 
         return DETECTORS
 
+    def _family(self, name: str) -> ProviderFamily:
+        module = importlib.import_module(f"plugins.families.{name}")
+        make: dict[str, Callable[[], ProviderFamily]] = {
+            "scripted": lambda: module.family(self._scripts_folder),
+            "local": lambda: module.family(self._runtime_dir),
+        }
+        found: ProviderFamily = make[name]() if name in make else module.FAMILY
+        return found
+
     def _scripts_folder(self) -> Path | None:
         return self._scripts_dir
 
@@ -109,3 +117,21 @@ class Builtins:
 def plugins(settings: Settings, version: str = "") -> tuple[object, ...]:
     """The plugins every app has, for :func:`plugins.manager.create_manager`."""
     return (Builtins(settings, version),)
+
+
+def registry(settings: Settings, version: str) -> Registry:
+    """What the built-in and the installed plugins offer.
+
+    :param version: of Studio, for the plugin report.
+    """
+    own = plugins(settings, version)
+    return Registry(create_manager(builtins=own, load_s=settings.plugin_load_s))
+
+
+def own_variables() -> frozenset[str]:
+    """Address and key of every built-in family: the variables that are known without loading any."""
+    return frozenset(
+        f"STUDIO_{name.upper()}_{setting}"
+        for name in (*FAMILIES, "scripted", "local")
+        for setting in ("API_BASE", "API_KEY")
+    )

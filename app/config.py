@@ -22,8 +22,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 #: Read by clients (the CLI over HTTP), never by the server.
 RESERVED = frozenset({"STUDIO_API_KEY", "STUDIO_URL"})
-#: Addresses, keys and switches of any provider family (contract section 12), and of the test suite.
-_OPEN = re.compile(r"STUDIO_[A-Z0-9_]+_(API_BASE|API_KEY|INLINE_THINKING)|STUDIO_TEST_[A-Z0-9_]+")
+#: Of the test suite.
+_OPEN = re.compile(r"STUDIO_TEST_[A-Z0-9_]+")
 
 
 class SettingProblem(t.NamedTuple):
@@ -351,7 +351,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 def unknown_names(environ: Mapping[str, str], also: Iterable[str] = ()) -> list[tuple[str, str | None]]:
     """``STUDIO_*`` names of ``environ`` that mean nothing, each with the nearest one that does (or None).
 
-    :param also: names that mean something to somebody else (the settings of provider families).
+    :param also: names that mean something to somebody else (the settings of provider families, contract section 12).
     """
     known = {item.metadata["variable"] for item in fields(Settings)} | RESERVED | set(also)
     found = []

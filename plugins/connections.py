@@ -112,7 +112,11 @@ def _setting(
     if value:
         shown = "".join(value.split()) if setting.multiline else value
         if not shown.isprintable() or (not setting.secret and not _OPTION.fullmatch(value)):
-            raise NotConfigured(f"{variable} holds characters it cannot have; set it again", variable)
+            raise NotConfigured(
+                f"{variable} holds a character it cannot have; give {setting.doc}"
+                + ("" if setting.secret else ", of letters, digits and . _ : @ / + -"),
+                variable,
+            )
         return value
     if setting.required and setting.default is None:
         variable = _preferred(setting.variables, names)
@@ -135,12 +139,28 @@ def _base(
     variable = found or _preferred(spec.base_vars, variables.base)
     base = given or _filled(spec.default_base, options)
     if base is None:
-        raise NotConfigured(
-            f"{family.title} needs an address; set {variable} in the server's environment, "
-            "for example http://127.0.0.1:8080/v1",
-            variable,
-        )
+        raise _no_base(family, variables, options, variable)
     return _normal_base(base, spec.version_path, variable) if base else ""
+
+
+def _no_base(
+    family: ProviderFamily, variables: Variables, options: Mapping[str, str], variable: str
+) -> NotConfigured:
+    """Without an address. One that is made of a setting asks for the setting, which is what people have at hand."""
+    template = family.connection.default_base
+    for setting in family.connection.settings:
+        if isinstance(template, str) and f"{{{setting.name}}}" in template and setting.name not in options:
+            own = _preferred(setting.variables, variables.settings[setting.name])
+            return NotConfigured(
+                f"{family.title} needs {setting.doc}; set {own} in the server's environment, "
+                f"or {variable} to the whole address",
+                own,
+            )
+    return NotConfigured(
+        f"{family.title} needs an address; set {variable} in the server's environment, "
+        "for example http://127.0.0.1:8080/v1",
+        variable,
+    )
 
 
 def _filled(
@@ -229,5 +249,5 @@ def max_concurrency(family: ProviderFamily, variables: Variables, environ: Mappi
     if not value:
         return family.max_concurrency
     if not re.fullmatch(r"[0-9]{1,9}", value):
-        raise NotConfigured(f"{variable} must be a whole number from 0 (no limit); set it again", variable)
+        raise NotConfigured(f"{variable} is no whole number; give one from 1, or 0 for no limit", variable)
     return int(value) or None

@@ -12,6 +12,7 @@ import functools
 import importlib.metadata
 import importlib.util
 import logging
+import re
 import typing as t
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,6 +26,8 @@ log = logging.getLogger("studio.plugins")
 _FILE = "model_prices_and_context_window_backup.json"
 #: Modes of rows that answer in text.
 _MODES = frozenset({"chat", "responses", "completion"})
+#: What a name may have behind it and mean the same model: a date, ``latest``.
+_DATED = re.compile(r"[-@:](?:\d{6,8}|\d{4}-\d\d-\d\d|latest)(?:-v\d.*)?$")
 
 
 def lookup(prefix: str | None, providers: Iterable[str], model: str) -> Row | None:
@@ -98,3 +101,9 @@ def _read(path: Path) -> Mapping[str, Row]:
 def number(value: t.Any) -> float | None:
     """A figure of a row, None where it is missing or no number."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def is_known(model: str, known: Iterable[str]) -> bool:
+    """Whether ``model`` is in ``known`` as written, or with a date or ``latest`` behind a known name."""
+    bare = _DATED.sub("", model)
+    return any(name in (model, bare) or _DATED.sub("", name) == model for name in known)

@@ -7,8 +7,6 @@ was made from stay the same. Every error names the thing, what is near it and th
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import os
 import re
 import typing as t
@@ -16,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from plugins import guard, model_map, problems, time_limit
+from plugins import guard, model_map, problems, time_limit, wires
 from plugins.capabilities import Origin
 from plugins.connections import (
     NotConfigured,
@@ -36,11 +34,11 @@ from plugins.spec.checks import family_problem
 from plugins.spec.detectors import Detector
 from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
 from plugins.spec.tools import Tool
+from plugins.wires import WIRES, load_wire
+from plugins.wording import did_you_mean, listed, such_as
 from providers.spec import Wire
 
 _FAMILY_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
-#: What a name may have behind it and mean the same model: a date, ``latest``.
-_DATED = re.compile(r"[-@:](?:\d{6,8}|\d{4}-\d\d-\d\d|latest)(?:-v\d.*)?$")
 _CACHE_LIMIT = 1024
 #: Of claims more are kept: the capability table has one for every model that is known by name.
 _CLAIMS_LIMIT = 8192
@@ -67,15 +65,16 @@ class Registry:
     def __init__(self, manager: PluginManager) -> None:
         self.manager = manager
         self.listings = Listings()
-        self._variables: dict[str, Variables] = {}
         self._capabilities: dict[tuple[str, str, str], Capabilities] = {}
         self._resolved: dict[
             tuple[str, float | None, float], tuple[tuple[str | None, ...], ResolvedModel]
         ] = {}
-        self._family_plugin: dict[str, str] = {}
-        self.families: dict[str, ProviderFamily] = self._collect(
-            "provider_families", ProviderFamily, lambda family: family.id, self._family_problem
-        )
+        #: By hook, the plugin of each id.
+        self._owners: dict[str, dict[str, str]] = {}
+        self.families: dict[str, ProviderFamily] = {}
+        judge = self._family_problem
+        self._collect("provider_families", ProviderFamily, lambda family: family.id, judge, self.families)
+        self._variables = {family.id: Variables(family) for family in self.families.values()}
         self.block_types: dict[str, BlockType] = self._collect(
             "block_types", BlockType, lambda block_type: block_type.type_name, problems.of_block_type
         )
@@ -93,9 +92,14 @@ class Registry:
         kind: type[_T],
         id_of: t.Callable[[_T], str],
         problem_of: t.Callable[[str, _T, str], str | None],
+        into: dict[str, _T] | None = None,
     ) -> dict[str, _T]:
-        found: dict[str, _T] = {}
-        owners: dict[str, str] = {}
+        """What the plugins give to ``hook``, by id; what cannot be used is reported.
+
+        :param into: filled as they come, for a ``problem_of`` that looks at those before.
+        """
+        found: dict[str, _T] = {} if into is None else into
+        owners = self._owners[hook] = {}
         for plugin, item in self.manager.collect(hook):
             try:
                 if not self.manager.is_own(plugin):
@@ -129,6 +133,8 @@ class Registry:
         item: t.Any,
     ) -> tuple[str, str | None]:
         """An item's id, and what is wrong with it."""
+        if isinstance(item, Exception):
+            return "", str(item)
         if not isinstance(item, kind):
             return "", f"hook {hook} returned a {type(item).__name__}; it takes {kind.__name__} objects"
         item_id = id_of(item)
@@ -140,19 +146,21 @@ class Registry:
         if (problem := family_problem(family)) is not None:
             return problem
         if isinstance(family.wire, str) and family.wire not in WIRES:
-            return f'family "{family_id}": unknown wire "{family.wire}"; use {_listed(WIRES)} or an object'
+            return f'family "{family_id}": unknown wire "{family.wire}"; use {listed(WIRES)} or an object'
         if unknown := [wire for wire in family.other_wires if wire not in WIRES]:
-            return f'family "{family_id}": unknown wire "{unknown[0]}" in other_wires; use {_listed(WIRES)}'
-        for other in self._variables:
+            return f'family "{family_id}": unknown wire "{unknown[0]}" in other_wires; use {listed(WIRES)}'
+        for other in self.families:
             if other != family_id and variable_prefix(other) == variable_prefix(family_id):
                 return (
                     f'family "{family_id}" of plugin "{plugin}" would share the variables '
-                    f'{variable_prefix(other)}_* with "{other}" of plugin "{self._family_plugin[other]}"; '
+                    f'{variable_prefix(other)}_* with "{other}" of plugin "{self.owner(other)}"; '
                     "rename one"
                 )
-        self._variables.setdefault(family_id, Variables(family))
-        self._family_plugin.setdefault(family_id, plugin)
         return None
+
+    def owner(self, family_id: str) -> str:
+        """The plugin that a family is of."""
+        return self._owners["provider_families"][family_id]
 
     def resolve(
         self,
@@ -201,10 +209,13 @@ class Registry:
         family, model = self._find(model_id)
         if family.models is not None:
             return None
-        known = (*self.models(family)[0], *self.listings.names(family.id))
-        if not known or _is_known(model, known):
+        if family.list_models is not None and not family.connection.key_required:
+            known = self.listings.names(family.id)  # of the reader's own server nobody else knows what it has
+        else:
+            known = (*self.models(family)[0], *self.listings.names(family.id))
+        if not known or model_map.is_known(model, known):
             return None
-        near = _did_you_mean(_near(model, known))
+        near = did_you_mean(model, known)
         return f'{family.title} may not have a model "{model}"{near}; it is asked for as written'
 
     def capabilities_of(self, model_id: str) -> Capabilities:
@@ -233,10 +244,7 @@ class Registry:
                 if wire in family.other_wires and family.on_wire is not None:
                     found = family.on_wire(wire, found)
             except Exception as error:
-                plugin = self._family_plugin[family.id]
-                self.manager.failed(
-                    plugin, f'capabilities of "{family.id}/{model}": {type(error).__name__}: {error}'
-                )
+                self._failed(family, "capabilities", error, model)
                 found = Capabilities()
             if len(self._capabilities) >= _CLAIMS_LIMIT:
                 self._capabilities.clear()
@@ -273,14 +281,14 @@ class Registry:
 
     def wire_names(self, family: ProviderFamily, models: Iterable[str]) -> tuple[str, ...]:
         """The wires by which ``models`` are called when no variable says otherwise, the family's own first."""
-        names = dict.fromkeys([_wire_name(family.wire)])
+        names = dict.fromkeys([wires.name_of(family.wire)])
         if family.model_wire is not None:
             try:
                 found = [family.model_wire(model) for model in models]
             except Exception as error:
                 self._failed(family, "model_wire", error)
                 found = []
-            names.update(dict.fromkeys(_wire_name(wire) for wire in found if wire is not None))
+            names.update(dict.fromkeys(wires.name_of(wire) for wire in found if wire is not None))
         return tuple(names)
 
     def lists_due(
@@ -303,9 +311,9 @@ class Registry:
                 jobs.append(job)
         return jobs
 
-    def _failed(self, family: ProviderFamily, what: str, error: Exception) -> None:
-        plugin = self._family_plugin[family.id]
-        self.manager.failed(plugin, f'{what} of "{family.id}": {type(error).__name__}: {error}')
+    def _failed(self, family: ProviderFamily, what: str, error: Exception, model: str = "") -> None:
+        whose = f"{family.id}/{model}" if model else family.id
+        self.manager.failed(self.owner(family.id), f'{what} of "{whose}": {type(error).__name__}: {error}')
 
     def variables(self) -> frozenset[str]:
         """Every environment variable by which a family of this app is configured."""
@@ -323,6 +331,17 @@ class Registry:
         except NotConfigured as error:
             return error
         return None
+
+    def malformed(self, environ: Mapping[str, str] = os.environ) -> list[NotConfigured]:
+        """What the environment says of families and is no possible value, whether they are to be called or not."""
+        problems = []
+        for family in self.families.values():
+            for read in (chosen_wire, max_concurrency):
+                try:
+                    read(family, self._variables[family.id], environ)
+                except NotConfigured as error:
+                    problems.append(error)
+        return problems
 
     def _wire(self, family: ProviderFamily, model: str, environ: Mapping[str, str]) -> Wire:
         """The wire of one model: as ``STUDIO_<FAMILY>_WIRE`` says, else the model's own, else the family's."""
@@ -342,17 +361,17 @@ class Registry:
         if not model:
             raise UnknownModel(
                 f'"{model_id}" names no model after the slash; write "{family_id}/<model>"'
-                f"{_such_as(family_id, self.models(family)[0])}"
+                f"{such_as(family_id, self.models(family)[0])}"
             )
         if not model.isprintable():  # it would go into logs, headers and addresses
             raise UnknownModel(
                 f"a model's name cannot hold a line break or a control character, as in {model_id[:100]!r}"
             )
         if family.models is not None and not self._has(family, model):
-            listed = sorted(self.models(family)[0])
+            names = sorted(self.models(family)[0])
             raise UnknownModel(
-                f'{family.title} has no model "{model}"{_did_you_mean(_near(model, listed))}; '
-                f"it has {_listed(f'{family_id}/{name}' for name in listed)}"
+                f'{family.title} has no model "{model}"{did_you_mean(model, names)}; '
+                f"it has {listed(f'{family_id}/{name}' for name in names)}"
             )
         return family, model
 
@@ -370,61 +389,9 @@ class Registry:
         known = sorted(self.families)
         if not slash:
             hint = f'"{family_id}/<model>"' if family_id in self.families else '"<family>/<model>"'
-            return f'"{model_id}" is not a model id; write {hint}, with one of the families {_listed(known)}'
-        near = _near(family_id, known)
+            return f'"{model_id}" is not a model id; write {hint}, with one of the families {listed(known)}'
+        near = did_you_mean(family_id, known)
         return (
-            f'unknown family "{family_id}" in "{model_id}"{_did_you_mean(near)}; '
-            f"there are {_listed(known)}, and more by plugins"
+            f'unknown family "{family_id}" in "{model_id}"{near}; '
+            f"there are {listed(known)}, and more by plugins"
         )
-
-
-#: Built-in wires by name and module; imported when first resolved, to keep them off the start path.
-WIRES: Mapping[str, str] = {
-    "anthropic_messages": "providers.anthropic_messages",
-    "bedrock_converse": "providers.bedrock_converse",
-    "bedrock_invoke": "providers.bedrock_invoke",
-    "cohere_chat": "providers.cohere_chat",
-    "gemini": "providers.gemini",
-    "litellm_bridge": "providers.litellm_bridge",
-    "ollama_chat": "providers.ollama_chat",
-    "openai_chat": "providers.openai_chat",
-    "openai_responses": "providers.openai_responses",
-    "watsonx_chat": "providers.watsonx_chat",
-}
-
-
-def load_wire(wire: str | Wire) -> Wire:
-    """The wire object behind a family's ``wire``."""
-    if not isinstance(wire, str):
-        return wire
-    made: Wire = importlib.import_module(WIRES[wire]).WIRE
-    return made
-
-
-def _is_known(model: str, known: Iterable[str]) -> bool:
-    """Known as written, or with a date or ``latest`` behind a known name."""
-    bare = _DATED.sub("", model)
-    return any(name in (model, bare) or _DATED.sub("", name) == model for name in known)
-
-
-def _wire_name(wire: str | Wire) -> str:
-    return wire if isinstance(wire, str) else str(getattr(wire, "name", type(wire).__name__))
-
-
-def _near(name: str, known: Iterable[str]) -> list[str]:
-    by_lower = {other.lower(): other for other in known}
-    return [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, 3, 0.6)]
-
-
-def _did_you_mean(near: Sequence[str]) -> str:
-    return f" (did you mean {' or '.join(f'{chr(34)}{name}{chr(34)}' for name in near)}?)" if near else ""
-
-
-def _listed(names: Iterable[str], limit: int = 20) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
-    return (", ".join(listed[:limit]) or "none") + more
-
-
-def _such_as(family_id: str, names: Sequence[str]) -> str:
-    return f', for example "{family_id}/{names[0]}"' if names else ""

@@ -54,12 +54,8 @@ def open_store() -> Iterator[Store]:
 def load_plugins() -> Registry:
     """What the built-in and the installed plugins offer."""
     from app import builtins
-    from plugins.manager import create_manager
-    from plugins.registry import Registry
 
-    chosen = settings()
-    own = builtins.plugins(chosen, __version__)
-    return Registry(create_manager(builtins=own, load_s=chosen.plugin_load_s))
+    return builtins.registry(settings(), __version__)
 
 
 def read_document(path: str) -> dict[str, t.Any]:

@@ -30,7 +30,7 @@ EXAMPLES = ("hello-local", "tour")
 @click.command()
 def serve() -> None:
     """Start the server; a first start makes an owner key and imports two examples."""
-    _report_unknown_names()
+    _judge_names()
     check_rooms()
     chosen = settings()
     port = _free_port(chosen.host, chosen.port)
@@ -47,18 +47,32 @@ def migrate() -> None:
     """Bring the database to the revision this version needs."""
     from app.store import Store
 
-    _report_unknown_names()
+    _judge_names()
     store = Store(settings())
     store.migrate()
     click.echo("The database is ready.", err=True)
 
 
-def _report_unknown_names() -> None:
+def _judge_names() -> None:
+    """Warn of names that mean nothing.
+
+    :raises ConfigError: a variable of a family has a value that cannot be.
+    """
     if not config.unknown_names(os.environ):
-        return  # the usual case does without loading the plugins, whose families have settings of their own
-    for name, near in config.unknown_names(os.environ, load_plugins().variables()):
+        return  # the usual case does without loading anything
+    from app.builtins import own_variables
+
+    if not config.unknown_names(os.environ, own_variables()):
+        return  # what else families read, only they know
+    plugins = load_plugins()
+    for name, near in config.unknown_names(os.environ, plugins.variables()):
         hint = f"; did you mean {near}?" if near else ""
         click.echo(f"warning: {name} is no setting of Studio{hint}", err=True)
+    if malformed := plugins.malformed():
+        raise config.ConfigError(
+            config.SettingProblem(each.variable, os.environ.get(each.variable, ""), each.message)
+            for each in malformed
+        )
 
 
 def _free_port(host: str, port: int) -> int:

@@ -6,20 +6,19 @@ Law of this room: a path reads ``blocks[1].config.model``; a key that is no plai
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from app.errors import Problem
+from plugins import wording
 
 Segment = str | int
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SEGMENT = re.compile(r'\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([^.\[\]]+)')
 _SHOWN_KEY = 100
-_MAX_LISTED = 20
 
 
 def join(path: str, *segments: Segment) -> str:
@@ -92,15 +91,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(known))
     if not names:
         return ""
-    lower = {n.lower(): n for n in names}
-    near = [lower[n] for n in difflib.get_close_matches(name[:_SHOWN_KEY].lower(), list(lower), 3, 0.6)]
-    parts = []
-    if near:
-        parts.append("Did you mean " + " or ".join(f'"{n}"' for n in near) + "?")
-    shown = ", ".join(names[:_MAX_LISTED])
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    parts.append(f"There are: {shown}{more}.")
-    return " ".join(parts)
+    near = wording.near(name, names)
+    meant = f"Did you mean {wording.either(near)}? " if near else ""
+    return f"{meant}There are: {wording.listed(names)}."
 
 
 def shown(value: t.Any) -> str:

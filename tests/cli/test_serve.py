@@ -55,6 +55,21 @@ def test_a_first_start_prints_a_key_and_a_line_that_works_a_second_prints_neithe
         studio.stop()
 
 
+def test_variables_of_families_are_judged_before_the_start(tmp_path: Path) -> None:
+    environ = {
+        "STUDIO_GROK_API_BASE": "http://127.0.0.1:9",
+        "STUDIO_GROQ_API_KEY": "x",
+        "STUDIO_GROQ_MAX_CONCURRENCY": "abc",
+    }
+    refused = Studio(tmp_path / "data", environ).run_cli("serve")
+    assert refused.returncode != 0
+    assert (
+        "STUDIO_GROK_API_BASE is no setting of Studio; did you mean STUDIO_GROQ_API_BASE?" in refused.stderr
+    )
+    assert refused.stderr.count("is no setting") == 1
+    assert "is no whole number; give one from 1, or 0 for no limit" in refused.stderr
+
+
 def test_the_key_is_nowhere_in_the_folder(served: Studio) -> None:
     key = served.key.encode()
     found = [path for path in served.data.rglob("*") if path.is_file() and key in path.read_bytes()]

@@ -86,11 +86,13 @@ def test_unknown_names_come_with_the_nearest_known_one():
         "STUDIO_API_KEY": "sk-studio-x",
         "STUDIO_URL": "http://localhost",
         "STUDIO_OPENAI_COMPATIBLE_API_BASE": "http://localhost:1",
-        "STUDIO_GROQ_API_KEY": "x",
-        "STUDIO_OPENAI_COMPATIBLE_INLINE_THINKING": "1",
+        "STUDIO_GROK_API_BASE": "http://localhost:1",
+        "STUDIO_TEST_SERVERS": "1",
         "HOME": "/root",
     }
-    assert config.unknown_names(environ) == [
+    families = ("STUDIO_OPENAI_COMPATIBLE_API_BASE", "STUDIO_GROQ_API_BASE", "STUDIO_GROQ_API_KEY")
+    assert config.unknown_names(environ, families) == [
+        ("STUDIO_GROK_API_BASE", "STUDIO_GROQ_API_BASE"),
         ("STUDIO_MAX_STREAM", "STUDIO_MAX_STREAMS"),
         ("STUDIO_ZZZZZZZZ", None),
     ]

@@ -43,6 +43,23 @@ def test_hook_provider_families(registry: Registry) -> None:
     assert all(isinstance(family, ProviderFamily) for family in registry.families.values())
 
 
+def test_a_built_in_family_that_fails_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builtins, "FAMILIES", ("absent", *builtins.FAMILIES[:2], "gone"))
+    settings = config.load({"STUDIO_DATA_DIR": str(tmp_path)})
+    made = Registry(create_manager(False, builtins.plugins(settings)))
+    assert list(made.families) == ["alibaba", "anthropic", "scripted", "local"]
+    error = str(made.manager.report()[0].error)
+    for name in ("absent", "gone"):
+        assert f'family "{name}" is left out: ModuleNotFoundError' in error
+
+
+def test_address_and_key_of_every_built_in_family_are_known_without_loading_it(registry: Registry) -> None:
+    assert builtins.own_variables() <= registry.variables()
+    assert len(builtins.own_variables()) == 2 * len(registry.families)
+
+
 def test_hook_block_types(registry: Registry) -> None:
     assert set(registry.block_types) == {"start", "agent", "response"}
     assert all(isinstance(block_type, BlockType) for block_type in registry.block_types.values())

@@ -264,6 +264,26 @@ def test_models_of_a_closed_family_may_be_computed() -> None:
         registry.resolve("acme.ai-1/a", environ)
 
 
+@pytest.mark.parametrize(
+    ("model", "key", "variable", "address"),
+    [
+        ("cloudflare/m", "CLOUDFLARE_API_KEY", "CLOUDFLARE_ACCOUNT_ID", "CLOUDFLARE_API_BASE"),
+        ("snowflake/m", "SNOWFLAKE_PAT", "SNOWFLAKE_ACCOUNT_ID", "SNOWFLAKE_API_BASE"),
+        ("databricks/m", "DATABRICKS_TOKEN", "DATABRICKS_HOST", "DATABRICKS_API_BASE"),
+        ("azure/m", "AZURE_API_KEY", "AZURE_RESOURCE_NAME", "AZURE_API_BASE"),
+    ],
+)
+def test_an_address_that_is_made_of_a_setting_asks_for_the_setting(
+    registry: Registry, model: str, key: str, variable: str, address: str
+) -> None:
+    with pytest.raises(NotConfigured) as caught:
+        registry.resolve(model, {key: "x"})
+    assert caught.value.variable == variable
+    assert f"set {variable} in the server's environment, or {address} to the whole address" in str(
+        caught.value
+    )
+
+
 # -- families that break rules --------------------------------------------------------------------
 
 
