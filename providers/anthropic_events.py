@@ -17,7 +17,6 @@ from providers.spec import (
     FinishReason,
     ModelEvent,
     ModelRequest,
-    SourceCited,
     TextDelta,
     ThinkingDelta,
     Usage,
@@ -175,9 +174,7 @@ class AnthropicDecoder(EventStreamDecoder):
         if not isinstance(citation, dict):
             return
         block.citations.append(citation)
-        url = citation.get("url")
-        if url and isinstance(url, str):
-            out.append(SourceCited(url, str(citation.get("title") or "")))
+        self._cite_source(citation.get("url"), citation.get("title"), out)
 
     def _note_usage(self, usage: t.Any) -> None:
         """Counts are running totals: the last one stated of each counts."""

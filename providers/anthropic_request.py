@@ -29,7 +29,7 @@ from collections.abc import Mapping
 
 from providers.claude_thinking import answer_limit, ask_claude
 from providers.closed_schema import closed, with_words
-from providers.request_parts import endpoint, file_base64, safe_name
+from providers.request_parts import endpoint, file_base64, post_json, safe_name
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -40,7 +40,6 @@ from providers.spec import (
     ToolResult,
     UserMessage,
 )
-from providers.surrogates import encode
 
 WIRE_NAME = "anthropic_messages"
 VERSION = "2023-06-01"
@@ -50,16 +49,8 @@ _UNSAFE = re.compile("[^A-Za-z0-9_-]")
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     """``POST <base_url>/messages``, or where the family's ``path`` says; the base carries the version path."""
     version = {} if request.dialect.get("version_in_body") else {"anthropic-version": VERSION}
-    return HttpRequest(
-        "POST",
-        endpoint(request, connection, "/messages"),
-        {
-            "Content-Type": "application/json",
-            "Accept": "text/event-stream",
-            **version,
-            **connection.headers,
-        },
-        encode(build_body(request)),
+    return post_json(
+        endpoint(request, connection, "/messages"), connection, build_body(request), headers=version
     )
 
 

@@ -18,13 +18,14 @@ from zlib import crc32
 import orjson
 
 from providers.errors import failure
+from providers.framing import Payload, Stray
 
+#: The media type, as it is asked for.
+AWS_STREAM = "application/vnd.amazon.eventstream"
 #: Bytes before the headers, and of a frame without headers and payload.
 _PRELUDE, _LEAST = 12, 16
 MAX_HEADERS = 128 * 1024
 MAX_PAYLOAD = 24 * 1024 * 1024
-#: How much of a body that is no event stream is kept, to tell what it was.
-MAX_STRAY = 64 * 1024
 _MAX_FRAME = _LEAST + MAX_HEADERS + MAX_PAYLOAD
 #: Bytes of a header value by its type; 6 (bytes) and 7 (text) say their length themselves.
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
@@ -35,8 +36,6 @@ _MAX_KNOWN = 64
 _three = struct.Struct(">III").unpack_from
 _one = struct.Struct(">I").unpack_from
 _short = struct.Struct(">H").unpack_from
-
-Payload = tuple[bytes, bytes]
 
 
 class AwsEventReader:
@@ -50,13 +49,13 @@ class AwsEventReader:
         self._size = 0
         self._need = _PRELUDE
         self._begun = False
-        self._stray = b""
+        self._stray = Stray()
         self._known: dict[bytes, tuple[bytes, bool, str]] = {}
 
     @property
     def stray(self) -> bytes:
         """The beginning of a body that does not start with a frame: an error report, most often."""
-        return self._stray
+        return self._stray.joined()
 
     def feed(self, data: bytes) -> Iterator[Payload]:
         """The events that ``data`` completes, one by one, so that those before a damaged frame are not lost.
@@ -107,7 +106,7 @@ class AwsEventReader:
         """Damage, or a body that was no event stream from its first byte on; the rest of that is kept, too."""
         if self._begun:
             raise failure("provider_bad_stream", detail="a frame whose prelude is damaged")
-        self._stray += data[: MAX_STRAY - len(self._stray)]
+        self._stray.keep(data)
 
     def _frame(self, data: bytes, at: int, total: int, headers: int) -> Payload:
         end = at + total - 4

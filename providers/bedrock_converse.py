@@ -26,7 +26,6 @@ from providers.spec import (
     Json,
     ModelEvent,
     ModelRequest,
-    SourceCited,
     TextDelta,
     ThinkingDelta,
     Usage,
@@ -217,7 +216,7 @@ class ConverseDecoder(EventStreamDecoder):
         web = location.get("web") if isinstance(location, dict) else None
         url = web.get("url") if isinstance(web, dict) else given.get("source")
         if isinstance(url, str) and url.startswith(("http://", "https://")):
-            out.append(SourceCited(url, str(given.get("title") or "")))
+            self._cite_source(url, given.get("title"), out)
 
     # -- blocks ------------------------------------------------------------------------------
 

@@ -20,11 +20,12 @@ from providers import http
 from providers.anthropic_events import AnthropicDecoder
 from providers.anthropic_request import WIRE_NAME as PROTOCOL
 from providers.anthropic_request import build_body
-from providers.aws_events import AwsEventReader, Payload
+from providers.aws_events import AWS_STREAM, AwsEventReader
 from providers.aws_failures import aws_error
 from providers.errors import failure, says_failure
+from providers.framing import Payload
+from providers.request_parts import post_json
 from providers.spec import AssistantMessage, Connection, HttpRequest, ModelRequest
-from providers.surrogates import encode
 
 WIRE_NAME = "bedrock_invoke"
 VERSION = "bedrock-2023-05-31"
@@ -44,16 +45,8 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
             for message in request.messages
         ],
     )
-    return HttpRequest(
-        "POST",
-        f"{connection.base_url}/model/{quote(request.model, safe='')}/invoke-with-response-stream",
-        {
-            "Content-Type": "application/json",
-            "Accept": "application/vnd.amazon.eventstream",
-            **connection.headers,
-        },
-        encode(build_body(asked)),
-    )
+    url = f"{connection.base_url}/model/{quote(request.model, safe='')}/invoke-with-response-stream"
+    return post_json(url, connection, build_body(asked), accept=AWS_STREAM)
 
 
 class InvokeReader(AwsEventReader):

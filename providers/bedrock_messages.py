@@ -7,11 +7,10 @@ take back. What follows each other on one side is one message. Names and ids are
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Sequence
 
-from providers.request_parts import file_text, safe_name
+from providers.request_parts import file_text, hashed, safe_name
 from providers.spec import AssistantMessage, FilePart, Json, Message, ModelRequest, ToolResult, UserMessage
 
 _UNSAFE_ID = re.compile(r"[^A-Za-z0-9_.:-]")
@@ -63,9 +62,7 @@ def named_tools(conversation: Sequence[Message]) -> list[str]:
 def safe_id(call_id: str) -> str:
     """An id in the alphabet and length that the vendor accepts; other wires' vendors use more."""
     safe = _UNSAFE_ID.sub("_", call_id)
-    if len(safe) <= _MOST_ID:
-        return safe
-    return hashlib.sha256(call_id.encode()).hexdigest()
+    return safe if len(safe) <= _MOST_ID else hashed(call_id)
 
 
 class _DocumentNames:

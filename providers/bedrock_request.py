@@ -31,9 +31,11 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
+from providers.aws_events import AWS_STREAM
 from providers.bedrock_messages import messages, named_tools
 from providers.claude_thinking import answer_limit, ask_claude
 from providers.closed_schema import closed, with_words
+from providers.request_parts import post_json
 from providers.spec import Connection, HttpRequest, Json, ModelRequest
 from providers.surrogates import encode
 
@@ -44,16 +46,8 @@ CACHE_POINT: Json = {"cachePoint": {"type": "default"}}
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     """``POST <base_url>/model/<model>/converse-stream``; ids and ARNs hold colons and slashes."""
-    return HttpRequest(
-        "POST",
-        f"{connection.base_url}/model/{quote(request.model, safe='')}/converse-stream",
-        {
-            "Content-Type": "application/json",
-            "Accept": "application/vnd.amazon.eventstream",
-            **connection.headers,
-        },
-        encode(build_body(request)),
-    )
+    url = f"{connection.base_url}/model/{quote(request.model, safe='')}/converse-stream"
+    return post_json(url, connection, build_body(request), accept=AWS_STREAM)
 
 
 def build_body(request: ModelRequest) -> Json:

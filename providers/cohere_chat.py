@@ -16,7 +16,6 @@ from providers.spec import (
     ModelEvent,
     ModelRequest,
     ProviderErrorCode,
-    SourceCited,
     TextDelta,
     Usage,
 )
@@ -47,7 +46,6 @@ class CohereDecoder(EventStreamDecoder):
         self._parts: list[tuple[str, list[str]]] = []
         self._plan: list[str] = []
         self._open: dict[t.Any, OpenCall] = {}
-        self._cited: set[str] = set()
         self._stated: dict[str, t.Any] | None = None
 
     def _value(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
@@ -126,10 +124,7 @@ class CohereDecoder(EventStreamDecoder):
             sources = _dict(citation).get("sources")
             for source in sources if isinstance(sources, list) else ():
                 found = _dict(_dict(source).get("document") or _dict(source).get("tool_output"))
-                url = found.get("url")
-                if url and isinstance(url, str) and url not in self._cited:
-                    self._cited.add(url)
-                    out.append(SourceCited(url, str(found.get("title") or "")))
+                self._cite_source(found.get("url"), found.get("title"), out)
 
     def _message_end(self, value: dict[str, t.Any], out: list[ModelEvent]) -> None:
         delta = _dict(value.get("delta"))

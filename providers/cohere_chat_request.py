@@ -26,7 +26,7 @@ from dataclasses import replace
 import orjson
 
 from providers.closed_schema import with_words
-from providers.request_parts import data_url, endpoint, file_text, safe_name
+from providers.request_parts import data_url, endpoint, file_text, post_json, safe_name, sent_arguments
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -40,7 +40,6 @@ from providers.spec import (
     ToolSpec,
     UserMessage,
 )
-from providers.surrogates import encode
 
 WIRE_NAME = "cohere_chat"
 
@@ -60,11 +59,8 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     """``POST <base_url>/chat``; the base carries the version path, and one of version 1 is taken for this one."""
     base = connection.base_url.removesuffix("/chat")
     base = f"{base[:-3]}/v2" if base.endswith("/v1") else base
-    return HttpRequest(
-        "POST",
-        endpoint(request, replace(connection, base_url=base), "/chat"),
-        {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
-        encode(build_body(request)),
+    return post_json(
+        endpoint(request, replace(connection, base_url=base), "/chat"), connection, build_body(request)
     )
 
 
@@ -198,10 +194,8 @@ def _as_thinking(parts: list[Json], plan: str, text: str) -> list[Json]:
 
 
 def _call(call: ToolCall) -> Json:
-    """A call as it goes back: arguments that were no object go back as ``{}``, since servers parse the history."""
-    arguments = call.raw if call.arguments is not None and call.raw.strip() else "{}"
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": safe_name(call.name), "arguments": arguments},
+        "function": {"name": safe_name(call.name), "arguments": sent_arguments(call)},
     }

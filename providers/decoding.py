@@ -20,6 +20,7 @@ from providers.spec import (
     ModelFinished,
     ModelRequest,
     ProviderError,
+    SourceCited,
     TextDelta,
     ThinkingDelta,
     Usage,
@@ -98,6 +99,7 @@ class EventStreamDecoder:
         self._answered = False
         self._refused = False
         self._thought = False
+        self._cited: set[str] = set()
         #: The vendor said that it failed, without saying how; raised at the end of the stream.
         self._broken: ProviderError | None = None
         self._splitter: ThinkSplitter | None = (
@@ -210,6 +212,12 @@ class EventStreamDecoder:
         if text:
             self._thought = True
             out.append(ThinkingDelta(text))
+
+    def _cite_source(self, url: t.Any, title: t.Any, out: list[ModelEvent]) -> None:
+        """A source, once however often the vendor names it; what has no address is no source to go to."""
+        if url and isinstance(url, str) and url not in self._cited:
+            self._cited.add(url)
+            out.append(SourceCited(url, str(title or "")))
 
     def _flush(self, out: list[ModelEvent]) -> None:
         """Give what was held back: a lone half of a character, the start of what turned out to be no tag."""

@@ -24,7 +24,6 @@ from providers.spec import (
     ModelEvent,
     ModelRequest,
     ProviderError,
-    SourceCited,
     TextDelta,
     Usage,
     UsageStated,
@@ -74,7 +73,6 @@ class GeminiDecoder(EventStreamDecoder):
         self._open: OpenCall | None = None
         self._partial = PartialArgs()
         self._stated: dict[str, t.Any] | None = None
-        self._cited: set[str] = set()
         self._ended_by = ""
 
     def _sniff(self, data: bytes) -> Iterable[tuple[bytes, bytes]]:
@@ -222,12 +220,8 @@ class GeminiDecoder(EventStreamDecoder):
         if isinstance(cited, dict):
             sources.extend(cited.get("citationSources") or cited.get("citations") or ())
         for source in sources:
-            if not isinstance(source, dict):
-                continue
-            uri = source.get("uri")
-            if uri and isinstance(uri, str) and uri not in self._cited:
-                self._cited.add(uri)
-                out.append(SourceCited(uri, str(source.get("title") or "")))
+            if isinstance(source, dict):
+                self._cite_source(source.get("uri"), source.get("title"), out)
 
     def _finish(self, out: list[ModelEvent], *, sentinel: bool) -> None:
         """See the base. A call that was to go on was cut; a turn without content that did not end well failed."""

@@ -25,7 +25,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from providers.closed_schema import with_words
-from providers.request_parts import MAX_NAME, endpoint, file_base64, file_text, safe_name
+from providers.request_parts import MAX_NAME, endpoint, file_base64, file_text, post_json, safe_name
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -37,7 +37,6 @@ from providers.spec import (
     ToolResult,
     UserMessage,
 )
-from providers.surrogates import encode
 
 WIRE_NAME = "gemini"
 PATH = "/models/{model}:streamGenerateContent"
@@ -53,12 +52,7 @@ _NO_SIGNATURE = "skip_thought_signature_validator"
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     """``POST <base_url>/models/<model>:streamGenerateContent?alt=sse``; the base carries the version path."""
-    return HttpRequest(
-        "POST",
-        endpoint(request, connection, PATH, {"alt": "sse"}),
-        {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
-        encode(build_body(request)),
-    )
+    return post_json(endpoint(request, connection, PATH, {"alt": "sse"}), connection, build_body(request))
 
 
 def build_body(request: ModelRequest) -> Json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from providers.errors import failure
-from providers.sse import MAX_FRAME, MAX_STRAY, Payload
+from providers.framing import MAX_FRAME, Payload, Stray
 
 #: Bytes that matter inside an object; inside a string only the last two do.
 _MARKS = re.compile(rb'[{}"\\]')
@@ -26,17 +26,17 @@ class JsonArrayReader:
         self._depth = 0
         self._in_string = False
         self._escaped = False  # the last byte was a backslash inside a string
-        self._stray = b""
+        self._stray = Stray()
 
     @property
     def stray(self) -> bytes:
         """What came between objects and was no JSON."""
-        return self._stray
+        return self._stray.joined()
 
     def feed(self, data: bytes) -> list[Payload]:
         """The objects that ``data`` completes.
 
-        :raises ProviderError: ``provider_bad_stream`` for an object over the size of ``sse.MAX_FRAME``.
+        :raises ProviderError: ``provider_bad_stream`` for an object over the size of ``framing.MAX_FRAME``.
         """
         found: list[Payload] = []
         at = 0
@@ -64,8 +64,8 @@ class JsonArrayReader:
         """Where the next object begins, or the end; its brace is left to :meth:`_object_end`."""
         start = data.find(b"{", at)
         between = data[at:] if start < 0 else data[at:start]
-        if (odd := between.strip(_BETWEEN)) and len(self._stray) < MAX_STRAY:
-            self._stray += odd
+        if odd := between.strip(_BETWEEN):
+            self._stray.keep(odd)
         if start < 0:
             return len(data)
         self._depth = 1

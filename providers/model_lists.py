@@ -1,7 +1,7 @@
 """The models that a server says it has, by name.
 
-Law of this room: a list is a stranger's answer: bounded in number and in the size of each name, and whatever in it
-is no name is passed over. Asked off the hot path only; how long an answer is kept is for whoever asks.
+Law of this room: a list is a stranger's answer: bounded in bytes, and whatever in it is no text is passed over. Asked
+off the hot path only; which names are fit to show, and how long an answer is kept, is for whoever asks.
 """
 
 from __future__ import annotations
@@ -14,11 +14,6 @@ import orjson
 from providers import errors
 from providers.auth import authenticate
 from providers.spec import Connection, HttpRequest, Waits
-
-#: Most names taken of one list; gateways have some thousands.
-MAX_NAMES = 5000
-#: Longest name, in characters.
-MAX_NAME = 256
 
 
 def openai_models(connection: Connection, waits: Waits) -> list[str]:
@@ -95,14 +90,11 @@ def _names(
     for entry in entries:
         if isinstance(entry, dict) and keep(entry) and (name := _name(entry, keys)):
             names.add(name)
-        if len(names) >= MAX_NAMES:
-            break
     return sorted(names)
 
 
 def _name(entry: Mapping[str, t.Any], keys: Iterable[str]) -> str:
-    name = next((value for key in keys if isinstance(value := entry.get(key), str) and value), "")
-    return name if len(name) <= MAX_NAME and name.isprintable() else ""
+    return next((value for key in keys if isinstance(value := entry.get(key), str) and value), "")
 
 
 def _chats(entry: Mapping[str, t.Any]) -> bool:

@@ -7,8 +7,8 @@ for whoever tells what went wrong.
 
 from __future__ import annotations
 
+from providers.framing import MAX_FRAME, Payload, Stray
 from providers.spec import ProviderError
-from providers.sse import MAX_FRAME, MAX_STRAY, Payload
 
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
@@ -20,18 +20,17 @@ class NdjsonReader:
         self._held: list[bytes] = []
         self._size = 0
         self._given = False
-        self._stray: list[bytes] = []
-        self._stray_size = 0
+        self._stray = Stray(b"\n")
 
     @property
     def stray(self) -> bytes:
         """The body, as far as it is kept, when its first line was no whole JSON object."""
-        return b"\n".join(self._stray)
+        return self._stray.joined()
 
     def feed(self, data: bytes) -> list[Payload]:
         """The lines that ``data`` completes.
 
-        :raises ProviderError: ``provider_bad_stream`` for a line over :data:`providers.sse.MAX_FRAME` bytes.
+        :raises ProviderError: ``provider_bad_stream`` for a line over ``framing.MAX_FRAME`` bytes.
         """
         if self._held:
             if b"\n" not in data:  # a line in many pieces is joined once, not once a piece
@@ -64,9 +63,8 @@ class NdjsonReader:
         if self._given or (not self._stray and line[:1] == b"{" and line[-1:] == b"}"):
             self._given = True
             found.append((b"", line))
-        elif self._stray_size < MAX_STRAY:
-            self._stray.append(line)
-            self._stray_size += len(line)
+        else:
+            self._stray.keep(line)
 
     def _hold(self, data: bytes) -> None:
         self._held.append(data)

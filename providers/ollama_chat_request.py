@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from providers.closed_schema import with_words
-from providers.request_parts import file_base64, file_text
+from providers.request_parts import file_base64, file_text, function_tools, post_json
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -30,7 +30,6 @@ from providers.spec import (
     ToolResult,
     UserMessage,
 )
-from providers.surrogates import encode
 
 WIRE_NAME = "ollama_chat"
 
@@ -51,12 +50,8 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     body = build_body(request)
     if (size := connection.options.get("num_ctx", "")).isdecimal():
         body.setdefault("options", {})["num_ctx"] = int(size)
-    return HttpRequest(
-        "POST",
-        f"{connection.base_url.removesuffix('/v1').removesuffix('/api')}/api/chat",
-        {"Content-Type": "application/json", "Accept": "application/x-ndjson", **connection.headers},
-        encode(body),
-    )
+    server = connection.base_url.removesuffix("/v1").removesuffix("/api")
+    return post_json(f"{server}/api/chat", connection, body, accept="application/x-ndjson")
 
 
 def build_body(request: ModelRequest) -> Json:
@@ -65,17 +60,7 @@ def build_body(request: ModelRequest) -> Json:
     system = request.system
     # A tool cannot be forced; where none may be called none is offered.
     if request.tools and request.tool_choice != "none":
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": dict(tool.parameters),
-                },
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = function_tools(request.tools)
     if request.response_format is not None and "tools" in body:
         # A format holds the model to it from its first word on, so that it would never call (ollama issue 11185).
         system = with_words(system, request.response_format)

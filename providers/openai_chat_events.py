@@ -17,7 +17,6 @@ from providers.spec import (
     ModelEvent,
     ModelRequest,
     ProviderErrorCode,
-    SourceCited,
     TextDelta,
     ThinkingDelta,
     Usage,
@@ -63,7 +62,6 @@ class OpenAIChatDecoder(EventStreamDecoder):
         self._signature: str | None = None
         self._parts: list[dict[str, t.Any]] = []
         self._whole: dict[str, t.Any] = {}
-        self._cited: set[str] = set()
         self._snapshots = Snapshots() if request.dialect.get("cumulative") else None
         self._plain = self._plain and self._snapshots is None
 
@@ -180,10 +178,8 @@ class OpenAIChatDecoder(EventStreamDecoder):
                 self._source({"url": source} if isinstance(source, str) else source, out)
 
     def _source(self, source: t.Any, out: list[ModelEvent]) -> None:
-        url = source.get("url") if isinstance(source, dict) else None
-        if isinstance(url, str) and url and url not in self._cited:
-            self._cited.add(url)
-            out.append(SourceCited(url, str(source.get("title") or "")))
+        if isinstance(source, dict):
+            self._cite_source(source.get("url"), source.get("title"), out)
 
     def _take_thinking(self, delta: dict[str, t.Any], out: list[ModelEvent]) -> None:
         """Thinking once a delta, however many fields repeat it; every field is kept for the vendor."""

@@ -6,12 +6,19 @@ earlier thinking ever becomes text. The switches are listed in ``openai_chat_req
 
 from __future__ import annotations
 
-import hashlib
 import re
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from providers.request_parts import data_url, file_base64, file_text, safe_name
+from providers.request_parts import (
+    data_url,
+    file_base64,
+    file_text,
+    hashed,
+    safe_name,
+    sent_arguments,
+    shortened,
+)
 from providers.spec import (
     AssistantMessage,
     FilePart,
@@ -104,12 +111,8 @@ class _CallIds:
         if call_id in self._own:
             return call_id
         if self._rule == "alnum9":
-            return call_id if _ALNUM9.fullmatch(call_id) else _hashed(call_id)[:9]
-        return call_id if len(call_id) <= MAX_ID else _hashed(call_id)[:MAX_ID]
-
-
-def _hashed(call_id: str) -> str:
-    return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
+            return call_id if _ALNUM9.fullmatch(call_id) else hashed(call_id)[:9]
+        return shortened(call_id, MAX_ID)
 
 
 def _assistant(
@@ -135,12 +138,10 @@ def _assistant(
 
 
 def _call(call: ToolCall, ids: _CallIds) -> Json:
-    """A call as it goes back: arguments that were no object go back as ``{}``, since servers parse the history."""
-    arguments = call.raw if call.arguments is not None and call.raw.strip() else "{}"
     return {
         "id": ids.sent(call.id),
         "type": "function",
-        "function": {"name": safe_name(call.name), "arguments": arguments},
+        "function": {"name": safe_name(call.name), "arguments": sent_arguments(call)},
     }
 
 

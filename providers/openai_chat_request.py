@@ -49,21 +49,15 @@ from collections.abc import Mapping
 from providers.openai_chat_messages import WIRE_NAME, messages_of
 from providers.openai_chat_thinking import ask_for_thinking
 from providers.openai_shapes import may_be_strict
-from providers.request_parts import endpoint
+from providers.request_parts import endpoint, function_tools, post_json
 from providers.spec import Connection, HttpRequest, Json, ModelRequest
-from providers.surrogates import encode
 
 __all__ = ["WIRE_NAME", "build_body", "build_request"]
 
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     """``POST <base_url><path>``; the base carries the version path."""
-    return HttpRequest(
-        "POST",
-        endpoint(request, connection, "/chat/completions"),
-        {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
-        encode(build_body(request)),
-    )
+    return post_json(endpoint(request, connection, "/chat/completions"), connection, build_body(request))
 
 
 def build_body(request: ModelRequest) -> Json:
@@ -109,17 +103,7 @@ def _tools(request: ModelRequest, body: Json) -> None:
     choice: t.Any = request.tool_choice
     if choice == "none":
         return
-    body["tools"] = [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": dict(tool.parameters),
-            },
-        }
-        for tool in request.tools
-    ]
+    body["tools"] = function_tools(request.tools)
     if choice == "required":
         body["tool_choice"] = (request.dialect.get("tool_choices") or {}).get(choice, choice)
     elif choice != "auto":

@@ -15,7 +15,6 @@ from providers.spec import (
     FinishReason,
     ModelEvent,
     ModelRequest,
-    SourceCited,
     TextDelta,
     Usage,
     UsageStated,
@@ -66,7 +65,6 @@ class ResponsesDecoder(EventStreamDecoder):
         super().__init__(request)
         self._items: list[_Item] = []
         self._stated: dict[str, t.Any] | None = None
-        self._cited: set[str] = set()
         #: Text, or thinking, came in deltas; then the items repeat it.
         self._streamed = False
         self._thought_streamed = False
@@ -112,15 +110,10 @@ class ResponsesDecoder(EventStreamDecoder):
         self._cite(value.get("annotation"), out)
 
     def _cite(self, note: t.Any, out: list[ModelEvent]) -> None:
-        """A source, once however often it is named."""
-        if not isinstance(note, dict):
-            return
-        inner = note.get("url_citation")
-        cited = inner if isinstance(inner, dict) else note
-        url = cited.get("url")
-        if url and isinstance(url, str) and url not in self._cited:
-            self._cited.add(url)
-            out.append(SourceCited(url, str(cited.get("title") or "")))
+        if isinstance(note, dict):
+            inner = note.get("url_citation")
+            cited = inner if isinstance(inner, dict) else note
+            self._cite_source(cited.get("url"), cited.get("title"), out)
 
     # -- items -------------------------------------------------------------------------------
 

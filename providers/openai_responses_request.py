@@ -25,12 +25,19 @@ switch                 meaning
 
 from __future__ import annotations
 
-import hashlib
 import typing as t
 from collections.abc import Mapping
 
 from providers.openai_shapes import effort_of, may_be_strict
-from providers.request_parts import data_url, endpoint, file_text, safe_name
+from providers.request_parts import (
+    data_url,
+    endpoint,
+    file_text,
+    post_json,
+    safe_name,
+    sent_arguments,
+    shortened,
+)
 from providers.spec import (
     AssistantMessage,
     Connection,
@@ -41,7 +48,6 @@ from providers.spec import (
     ToolResult,
     UserMessage,
 )
-from providers.surrogates import encode
 
 WIRE_NAME = "openai_responses"
 #: Longest call id and cache key the vendor takes, in characters.
@@ -52,12 +58,7 @@ NO_SUCH_TOOL = "There is no such tool. Nothing was run."
 
 def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     """``POST <base_url>/responses``; the base carries the version path."""
-    return HttpRequest(
-        "POST",
-        endpoint(request, connection, "/responses"),
-        {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
-        encode(build_body(request)),
-    )
+    return post_json(endpoint(request, connection, "/responses"), connection, build_body(request))
 
 
 def build_body(request: ModelRequest) -> Json:
@@ -75,7 +76,7 @@ def build_body(request: ModelRequest) -> Json:
     if request.response_format is not None:
         body["text"] = {"format": _format(request.response_format)}
     if request.conversation:
-        body["prompt_cache_key"] = _short(request.conversation)
+        body["prompt_cache_key"] = shortened(request.conversation, MAX_ID)
     body.update(dialect.get("body") or {})
     return body
 
@@ -155,7 +156,7 @@ def _input(request: ModelRequest) -> list[Json]:
             items.append(
                 {
                     "type": "function_call_output",
-                    "call_id": _short(message.call_id),
+                    "call_id": shortened(message.call_id, MAX_ID),
                     "output": message.content,
                 }
             )
@@ -187,9 +188,9 @@ def _assistant(message: AssistantMessage) -> list[Json]:
     items.extend(
         {
             "type": "function_call",
-            "call_id": _short(call.id),
+            "call_id": shortened(call.id, MAX_ID),
             "name": safe_name(call.name),
-            "arguments": call.raw if call.arguments is not None and call.raw.strip() else "{}",
+            "arguments": sent_arguments(call),
         }
         for call in message.calls
     )
@@ -199,7 +200,7 @@ def _assistant(message: AssistantMessage) -> list[Json]:
 def _answered(item: Json) -> list[Json]:
     """An output item as it goes back; a call of a kind that nobody here answers gets its answer."""
     if item.get("type") == "function_call":
-        name, call_id = safe_name(str(item.get("name"))), _short(str(item.get("call_id")))
+        name, call_id = safe_name(str(item.get("name"))), shortened(str(item.get("call_id")), MAX_ID)
         return [{**item, "name": name, "call_id": call_id}]
     if item.get("type") == "custom_tool_call":
         answer = {
@@ -209,8 +210,3 @@ def _answered(item: Json) -> list[Json]:
         }
         return [item, answer]
     return [item]
-
-
-def _short(name: str) -> str:
-    """A name within the vendor's length; a longer one is named by its hash, the same everywhere."""
-    return name if len(name) <= MAX_ID else hashlib.sha256(name.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What the request sides of several wires have in common: addresses and files.
+"""What the request sides of several wires have in common: addresses, tools, calls and files.
 
 Law of this room: no vendor is named here. The switches ``path`` and ``query`` mean the same on every wire.
 
@@ -15,13 +15,15 @@ switch                meaning
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 import typing as t
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 from providers.errors import failure
-from providers.spec import Connection, FilePart, ModelRequest
+from providers.spec import Connection, FilePart, HttpRequest, Json, ModelRequest, ToolCall, ToolSpec
+from providers.surrogates import encode
 
 #: What a model's name may hold in an address as it is: versions (``@20250929``), publishers, tags.
 _IN_NAME = "/@:._-"
@@ -57,11 +59,60 @@ def endpoint(
     return f"{connection.base_url}{path}{f'?{urlencode(wanted)}' if wanted else ''}"
 
 
+def post_json(
+    url: str,
+    connection: Connection,
+    body: Json,
+    *,
+    accept: str = "text/event-stream",
+    headers: Mapping[str, str] | None = None,
+) -> HttpRequest:
+    """The request of one model call, not yet authenticated.
+
+    :param headers: the wire's own; the connection's win over them.
+    """
+    sent = {"Content-Type": "application/json", "Accept": accept, **(headers or {}), **connection.headers}
+    return HttpRequest("POST", url, sent, encode(body))
+
+
 def _filled(value: str, options: Mapping[str, str]) -> str:
     try:
         return value.format_map(options) if "{" in value else value
     except KeyError:
         return ""
+
+
+def function_tools(tools: Sequence[ToolSpec]) -> list[Json]:
+    """Tools as chat completions declare them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            },
+        }
+        for tool in tools
+    ]
+
+
+def sent_arguments(call: ToolCall) -> str:
+    """A call's arguments as they go back: what was no object goes back as ``{}``, since servers parse the history."""
+    return call.raw if call.arguments is not None and call.raw.strip() else "{}"
+
+
+def shortened(name: str, most: int) -> str:
+    """A name within a vendor's length; a longer one is named by its hash, the same everywhere.
+
+    :param most: characters, at most the 64 of the hash.
+    """
+    return name if len(name) <= most else hashed(name)[:most]
+
+
+def hashed(name: str) -> str:
+    """64 hexadecimal digits that stand for ``name``, which may hold half a character: vendors' ids are anything."""
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
 def safe_name(name: str) -> str:

@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import orjson
 
+from providers.framing import MAX_FRAME, Payload, Stray
 from providers.spec import ProviderError
-
-#: A frame larger than this is no answer of a model; the bound keeps one upstream from taking all memory.
-MAX_FRAME = 64 * 1024 * 1024
-#: How much text outside any field is kept, to explain a stream that held no event.
-MAX_STRAY = 64 * 1024
-
-Payload = tuple[bytes, bytes]
 
 
 class SseReader:
@@ -27,18 +21,17 @@ class SseReader:
         self._held: list[bytes] = []
         self._size = 0
         self._cr = False
-        self._stray: list[bytes] = []
-        self._stray_size = 0
+        self._stray = Stray(b"\n")
 
     @property
     def stray(self) -> bytes:
         """Lines that were no field, joined: the body, when the vendor sent no event stream at all."""
-        return b"\n".join(self._stray)
+        return self._stray.joined()
 
     def feed(self, data: bytes) -> list[Payload]:
         """The events that ``data`` completes.
 
-        :raises ProviderError: ``provider_bad_stream`` for a frame over :data:`MAX_FRAME` bytes.
+        :raises ProviderError: ``provider_bad_stream`` for a frame over ``framing.MAX_FRAME`` bytes.
         """
         if self._cr or b"\r" in data:
             data = self._unify(data)
@@ -103,7 +96,7 @@ class SseReader:
             elif line.startswith(b"event:"):
                 name = line[6:].strip()
             elif line and not line.startswith((b":", b"id:", b"retry:")):
-                self._keep_stray(raw)
+                self._stray.keep(raw)
         if len(lines) == 1:
             found.append((name, lines[0]))
         elif lines:
@@ -118,8 +111,3 @@ class SseReader:
             found.extend((name, line) for line in lines)
         else:
             found.append((name, joined))
-
-    def _keep_stray(self, line: bytes) -> None:
-        if self._stray_size < MAX_STRAY:
-            self._stray.append(line)
-            self._stray_size += len(line)

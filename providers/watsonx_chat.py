@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 from providers import http
 from providers.openai_chat_events import OpenAIChatDecoder
 from providers.openai_chat_request import build_body
+from providers.request_parts import post_json
 from providers.spec import Connection, HttpRequest, ModelRequest
-from providers.surrogates import encode
 
 #: The dated version that is asked for when the connection names none.
 VERSION = "2024-10-10"
@@ -28,12 +28,7 @@ def build_request(request: ModelRequest, connection: Connection) -> HttpRequest:
     if request.model.startswith(_DEPLOYMENT):
         path = f"/deployments/{quote(request.model.removeprefix(_DEPLOYMENT), safe='')}{path}"
     query = urlencode({"version": connection.options.get("api_version") or VERSION})
-    return HttpRequest(
-        "POST",
-        f"{connection.base_url}{path}?{query}",
-        {"Content-Type": "application/json", "Accept": "text/event-stream", **connection.headers},
-        encode(_body(request, connection)),
-    )
+    return post_json(f"{connection.base_url}{path}?{query}", connection, _body(request, connection))
 
 
 def _body(request: ModelRequest, connection: Connection) -> dict[str, t.Any]:

@@ -82,10 +82,13 @@ class TestReplay:
         cited = {"type": "web_search_result_location", "url": "https://example.org", "title": "E"}
         events = [
             *block(0, TEXT, {"type": "citations_delta", "citation": cited}, text_delta("x")),
+            *block(1, TEXT, {"type": "citations_delta", "citation": cited}, text_delta("y")),
             *stop("end_turn"),
         ]
         assert message(*events).sources == ["https://example.org"]
-        assert replay_of(*events) == [{"type": "text", "text": "x", "citations": [cited]}]
+        assert replay_of(*events) == [
+            {"type": "text", "text": text, "citations": [cited]} for text in ("x", "y")
+        ]
 
     def test_unknown_deltas_grow_their_block(self) -> None:
         events = [

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers import spec
-from providers.aws_events import MAX_HEADERS, MAX_STRAY, AwsEventReader
+from providers.aws_events import MAX_HEADERS, AwsEventReader
+from providers.framing import MAX_STRAY
 from tests.providers.aws_frames import error, event, exception, frame, header
 from tests.providers.driving import split
 

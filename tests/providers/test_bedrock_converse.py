@@ -160,9 +160,11 @@ class TestReplay:
 
     def test_citations(self) -> None:
         cited = {"title": "E", "location": {"web": {"url": "https://example.org", "domain": "example.org"}}}
-        body = [delta(0, text="x"), delta(0, citation=cited), end("end_turn")]
+        body = [delta(0, text="x"), delta(0, citation=cited), delta(0, citation=cited), end("end_turn")]
         assert see(*body).sources == ["https://example.org"]
-        assert replay(*body) == [{"citationsContent": {"content": [{"text": "x"}], "citations": [cited]}}]
+        assert replay(*body) == [
+            {"citationsContent": {"content": [{"text": "x"}], "citations": [cited, cited]}}
+        ]
 
     def test_cited_documents_are_no_web_sources(self) -> None:
         cited = {"title": "E", "location": {"documentPage": {"documentIndex": 0, "start": 1, "end": 2}}}

@@ -104,6 +104,13 @@ class TestIds:
         sent = chat(request(messages=loop(Turn("", (Call(long, "f", {}, "{}"),), wire="openai_chat"))))
         assert sent["messages"][1]["tool_calls"][0]["id"] == sent["messages"][2]["tool_call_id"] == long
 
+    @pytest.mark.parametrize("wire", ["openai_chat", "openai_responses", "bedrock_converse"])
+    def test_half_a_character_in_a_long_one(self, wire: str) -> None:
+        odd = "\ud83d" + "x" * 90
+        sent = json.dumps(BODIES[wire](request(messages=loop(Turn("", (Call(odd, "f", {}, "{}"),))))))
+        assert "x" * 90 not in sent
+        assert "ud83d" not in sent
+
 
 CALLS = (Call("c1", "f", {}, "{}"),)
 THOUGHT: dict[str, t.Any] = {

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from providers.framing import MAX_FRAME
 from providers.http_body import (
     Body,
     ChunkedBody,
@@ -20,7 +21,7 @@ from providers.http_body import (
     parse_head,
 )
 from providers.spec import ProviderError
-from providers.sse import MAX_FRAME, SseReader
+from providers.sse import SseReader
 from tests.providers.driving import WIRES, block, call, chunk, decode, split, sse, stop
 
 
