@@ -64,7 +64,8 @@ class BridgeDecoder(OpenAIChatDecoder):
 
     def _take_thinking(self, delta: Json, out: list[ModelEvent]) -> None:
         super()._take_thinking(delta, out)
-        for block in delta.get("thinking_blocks") or ():
+        blocks = delta.get("thinking_blocks")
+        for block in blocks if isinstance(blocks, list) else ():
             if isinstance(block, dict):
                 self._block(block, out)
 
@@ -78,7 +79,8 @@ class BridgeDecoder(OpenAIChatDecoder):
         if not self._blocks or "signature" in self._blocks[-1] or "thinking" not in self._blocks[-1]:
             self._blocks.append({"type": "thinking", "thinking": ""})
         open_block = self._blocks[-1]
-        open_block["thinking"] += block.get("thinking") or ""
+        if isinstance(text := block.get("thinking"), str):
+            open_block["thinking"] += text
         if block.get("signature"):
             open_block["signature"] = block["signature"]
 
@@ -89,10 +91,8 @@ class BridgeDecoder(OpenAIChatDecoder):
         :raises ProviderError: there was no answer, whatever the finish that litellm gives one.
         """
         said = self._answered or self._calls.calls or self._whole
-        if not said and self._label in (
-            None,
-            "stop",
-        ):  # litellm says "stop" of a stream that says nothing, too
+        # litellm says "stop" of a stream that says nothing, too.
+        if not said and self._label in (None, "stop"):
             raise failure("provider_bad_stream", detail="the stream ended without an answer")
         self._stated = usage if isinstance(usage, Mapping) else None
         return self.end()

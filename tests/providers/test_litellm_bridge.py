@@ -158,6 +158,11 @@ def thought(text: str = "", **block: t.Any) -> Json:
 
 
 class TestDecoder:
+    @pytest.mark.parametrize("blocks", [7, "x", {"thinking": "x"}, [7, {"type": "thinking", "thinking": 7}]])
+    def test_thinking_blocks_that_are_none(self, blocks: t.Any) -> None:
+        seen = read(chunk({"thinking_blocks": blocks}), chunk({"content": "x"}), chunk({}, "stop"))
+        assert (seen.text, seen.thinking) == ("x", "")
+
     def test_thinking_blocks_are_put_together_and_said_once(self) -> None:
         seen = read(
             thought("A"),
