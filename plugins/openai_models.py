@@ -21,6 +21,13 @@ _O_SERIES = re.compile(r"(?<![a-z0-9])o(?P<version>[1-9])(?P<rest>(?:-[a-z]+)*)(
 _GPT = re.compile(r"(?<![a-z0-9])gpt-?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>[a-z0-9-]*)")
 _FROM_LOW = ("low", "medium", "high", "xhigh", "max")
 
+#: What is taken of any of them where the registry is silent; true of xAI's models as well.
+OTHERWISE: Mapping[str, t.Any] = {
+    "tools": "parallel",
+    "structured_output": "native",
+    "inputs": ("text", "image"),
+}
+
 Sampling = bool | t.Literal["unless_thinking"]
 
 

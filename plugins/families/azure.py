@@ -1,4 +1,4 @@
-"""``azure``: models deployed in Microsoft Foundry and Azure OpenAI, over the v1 API. Facts, and one address.
+"""``azure``: models deployed in Microsoft Foundry and Azure OpenAI, over the v1 API. Facts only.
 
 A model's name here is the name of its deployment. What the model can do is read from that name: a deployment named
 after its model (``gpt-5-mini``, ``prod-gpt-5-mini``) is known; of any other nothing is claimed, and it is called over
@@ -15,7 +15,6 @@ name them.
 
 from __future__ import annotations
 
-import functools
 import re
 import typing as t
 from collections.abc import Mapping
@@ -29,7 +28,7 @@ from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
 from plugins.spec.families import Setting
 from providers.auth import HeaderAuth
 from providers.oauth import ChosenAuth, ClientCredentials, GivenToken, TokenAuth
-from providers.spec import Connection, HttpRequest, ModelRequest, Wire
+from providers.spec import Wire
 
 SOURCE = "learn.microsoft.com: Azure OpenAI reasoning models; developers.openai.com: reasoning guide"
 
@@ -66,16 +65,9 @@ KNOWN = (
 )
 #: Efforts that OpenAI takes and Azure does not (model registry).
 _LACKS = {"gpt-6-astra": "max", "gpt-6.1-terra": "none"}
-_OTHERWISE: Mapping[str, t.Any] = {
-    "tools": "parallel",
-    "structured_output": "native",
-    "inputs": ("text", "image"),
-}
 _VERSION = {"api-version": "{api_version}"}
 #: What people paste behind a resource's address: the portal shows whole targets.
 _TARGET = re.compile(r"/(?:openai|anthropic)(?:[/?].*)?$")
-_PATH = re.compile(_TARGET.pattern + r"|/v\d[^/]*$")
-_HOST = re.compile(r"\.(?:openai|cognitiveservices)\.azure\.com")
 
 
 def _is_claude(model: str) -> bool:
@@ -103,7 +95,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
     else:
         note = openai_models.note_of(thinking, "STUDIO_AZURE_WIRE=openai_chat")
         stated = {**openai_models.claims_of(thinking), "notes": note}
-    return claims(row, source=SOURCE, stated=stated, otherwise=_OTHERWISE)
+    return claims(row, source=SOURCE, stated=stated, otherwise=openai_models.OTHERWISE)
 
 
 def dialect(model: str) -> Mapping[str, t.Any]:
@@ -124,17 +116,11 @@ def wire(model: str) -> str | Wire | None:
     return "openai_chat" if _thinking(model) is None else None
 
 
-@functools.cache
 def _claude_wire() -> Wire:
-    """The Messages wire at Foundry's address of it, which is beside OpenAI's; imported when first used."""
-    from providers.anthropic_messages import WIRE
+    """Imported when first used, to keep it off the start path."""
+    from providers.foundry_messages import WIRE
 
-    def build(request: ModelRequest, connection: Connection) -> HttpRequest:
-        root = _PATH.sub("", connection.base_url)
-        root = _HOST.sub(".services.ai.azure.com", root)  # the same resource's other name
-        return WIRE.build(request, replace(connection, base_url=f"{root}/anthropic/v1"))
-
-    return replace(WIRE, build=build)
+    return WIRE
 
 
 def _resource(base: str) -> str:

@@ -50,12 +50,6 @@ KNOWN = (
     "gpt-4o-mini",
     "chat-latest",
 )
-#: What the older generations of the list can do, where the registry is silent.
-_OTHERWISE: Mapping[str, t.Any] = {
-    "tools": "parallel",
-    "structured_output": "native",
-    "inputs": ("text", "image"),
-}
 
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
@@ -65,7 +59,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
         **openai_models.claims_of(thinking),
         "notes": openai_models.note_of(thinking, "STUDIO_OPENAI_WIRE=openai_chat"),
     }
-    return claims(row, source=openai_models.SOURCE, stated=stated, otherwise=_OTHERWISE)
+    return claims(row, source=openai_models.SOURCE, stated=stated, otherwise=openai_models.OTHERWISE)
 
 
 def dialect(model: str) -> Mapping[str, t.Any]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from plugins.claims import claims
+from plugins.openai_models import OTHERWISE
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
 from providers.auth import BEARER
 
@@ -37,11 +38,6 @@ _LEVELS: tuple[tuple[float, tuple[str, ...]], ...] = (
     (4.5, ("low", "medium", "high")),
     (4.6, ("low", "medium", "high", "xhigh")),
 )
-_OTHERWISE: Mapping[str, t.Any] = {
-    "tools": "parallel",
-    "structured_output": "native",
-    "inputs": ("text", "image"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
     }
     if "multi-agent" in model:
         stated["tools"] = "none"
-    return claims(row, source=SOURCE, stated=stated, otherwise=_OTHERWISE)
+    return claims(row, source=SOURCE, stated=stated, otherwise=OTHERWISE)
 
 
 def dialect(model: str) -> Mapping[str, t.Any]:
