@@ -62,19 +62,24 @@ class ApiError(StudioError):
 
 
 class ValidationFailed(ApiError):
-    """400 with everything that is wrong at once."""
+    """400 with everything that is wrong at once.
+
+    :ivar warnings: what else may be a mistake, for whoever shows both.
+    """
 
     def __init__(
         self,
         details: Sequence[Problem],
         message: str | None = None,
         code: t.Literal["validation_failed", "not_supported"] = "validation_failed",
+        warnings: Sequence[Problem] = (),
     ) -> None:
         if message is None:
             first = details[0]
             more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
             message = f"{first.path}: {first.message}{more}" if first.path else f"{first.message}{more}"
         super().__init__(400, code, message, details)
+        self.warnings = tuple(warnings)
 
 
 class RunError(StudioError):

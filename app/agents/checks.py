@@ -27,18 +27,21 @@ class AgentLike(t.Protocol):
     response_format: dict[str, t.Any] | None
 
 
-def checker(capabilities_of: Callable[[str], Capabilities]) -> Callable[[AgentLike], list[tuple[str, str]]]:
+def checker(
+    capabilities_of: Callable[[str], Capabilities], doubt: Callable[[str], str | None] = lambda model: None
+) -> Callable[[AgentLike], list[tuple[str, str]]]:
     """The rule set for validation: ``check(config) -> [(member, message)]``.
 
     :param capabilities_of: what the model behind an id can do; raises LookupError or the registry's error
         for a model that cannot be, which validation reports by itself.
+    :param doubt: says that a model may not be there; what it cannot do is then only assumed.
     """
 
     def check(config: AgentLike) -> list[tuple[str, str]]:
-        found = list(_problems(config, config.model, capabilities_of))
+        found = list(_problems(config, config.model, capabilities_of, doubt))
         for place, model in enumerate(config.fallbacks):
             # A fallback gets the very same request, so all of it has to be possible there, too.
-            problems = _problems(config, model, capabilities_of)
+            problems = _problems(config, model, capabilities_of, doubt)
             found += [(f"fallbacks[{place}]", message) for _, message in problems]
         return found
 
@@ -46,14 +49,20 @@ def checker(capabilities_of: Callable[[str], Capabilities]) -> Callable[[AgentLi
 
 
 def _problems(
-    config: AgentLike, model: str, capabilities_of: Callable[[str], Capabilities]
+    config: AgentLike,
+    model: str,
+    capabilities_of: Callable[[str], Capabilities],
+    doubt: Callable[[str], str | None],
 ) -> t.Iterator[tuple[str, str]]:
     try:
         can = capabilities_of(model)
+        unknown = doubt(model)
     except (LookupError, RegistryError):
         return
+    assumed = f"{unknown}. As nothing is known of it, it is assumed that " if unknown else ""
     for rule in (_thinking, _tools, _structured, _files):
-        yield from rule(config, model, can)
+        for member, message in rule(config, model, can):
+            yield member, f"{assumed}{message}"
 
 
 def _thinking(config: AgentLike, model: str, can: Capabilities) -> t.Iterator[tuple[str, str]]:

@@ -74,6 +74,12 @@ def read_document(path: str) -> dict[str, t.Any]:
     return document.parse(text)
 
 
+def warn(warnings: t.Iterable[Problem]) -> None:
+    """Say what may be a mistake."""
+    for warning in warnings:
+        click.echo(f"warning: {warning.path}: {warning.message}", err=True)
+
+
 def table(rows: t.Sequence[t.Sequence[t.Any]], head: t.Sequence[str], *, head_always: bool = False) -> None:
     """Print rows in columns; through a pipe as tab-separated values, without a head unless ``head_always``."""
     cells = [["" if value is None else str(value) for value in row] for row in rows]

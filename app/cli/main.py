@@ -14,8 +14,9 @@ import click
 
 from app import __version__
 from app.cli import conformance, inspect, keys, new_plugin, run, serve, workflows
+from app.cli.context import warn
 from app.config import ConfigError
-from app.errors import ApiError, StudioError
+from app.errors import ApiError, StudioError, ValidationFailed
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -80,5 +81,6 @@ def _tell(error: StudioError) -> int:
         click.echo(f"{problem.path}: {problem.message}" if problem.path else problem.message, err=True)
     if not details:
         click.echo(error.message, err=True)
+    warn(error.warnings if isinstance(error, ValidationFailed) else ())
     refused = isinstance(error, ApiError) and error.status < 500 and error.status != 429
     return BAD_INPUT if refused else FAILED

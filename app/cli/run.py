@@ -100,14 +100,13 @@ def _services() -> Iterator[Services]:
 
 
 def _find(file_or_id: str, services: Services) -> Runnable:
-    from app.cli.context import read_document
+    from app.cli.context import read_document, warn
     from app.web.catalog import Catalog, check_configured, runnable
 
     if is_file(file_or_id):
         document = read_document(file_or_id)
         found = runnable("file", None, document, services.plugins)
-        for warning in found.workflow.warnings:
-            click.echo(f"warning: {warning.path}: {warning.message}", err=True)
+        warn(found.workflow.warnings)
     else:
         found = Catalog(services).find(file_or_id)
     check_configured(found.models, services.plugins, public=False)

@@ -11,7 +11,7 @@ import typing as t
 
 import click
 
-from app.cli.context import load_plugins, open_store, read_document, table
+from app.cli.context import load_plugins, open_store, read_document, table, warn
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 
@@ -104,8 +104,7 @@ def _checked(file: str) -> tuple[dict[str, t.Any], str]:
 
     document = read_document(file)
     workflow = compiled(document, load_plugins())
-    for warning in workflow.warnings:
-        click.echo(f"warning: {warning.path}: {warning.message}", err=True)
+    warn(workflow.warnings)
     return document, workflow.name
 
 

@@ -44,7 +44,7 @@ def compiled(document: dict[str, t.Any], plugins: Registry) -> CompiledWorkflow:
         plugins.block_types,
         plugins.check_model,
         frozenset(plugins.tools),
-        check_agent=checker(plugins.capabilities_of),
+        check_agent=checker(plugins.capabilities_of, plugins.check_model),
     )
 
 

@@ -114,7 +114,11 @@ def compile_document(
     if compiled is None:
         problems = in_document_order(tree, work.problems)
         unbuilt = all(is_not_supported(problem) for problem in problems)
-        raise ValidationFailed(problems, code="not_supported" if unbuilt else "validation_failed")
+        raise ValidationFailed(
+            problems,
+            code="not_supported" if unbuilt else "validation_failed",
+            warnings=in_document_order(tree, work.warnings),
+        )
     return compiled
 
 
@@ -133,7 +137,7 @@ class _Compiler:
         self._tools = tool_names
         self._check_agent = check_agent
         self.problems: list[Problem] = []
-        self._warnings: list[Problem] = []
+        self.warnings: list[Problem] = []
         self._reads: list[tuple[str, str]] = []
 
     def compile(self, tree: dict[str, t.Any], defaults: WorkflowSettings) -> CompiledWorkflow | None:
@@ -163,7 +167,7 @@ class _Compiler:
             entry=entry,
             variables=shape.variables,
             settings=chosen,
-            warnings=tuple(in_document_order(tree, self._warnings)),
+            warnings=tuple(in_document_order(tree, self.warnings)),
         )
 
     def _say(self, path: str, message: str) -> None:
@@ -330,7 +334,7 @@ class _Compiler:
             self._say(where, str(error.args[0]) if error.args else str(error))
         else:
             if isinstance(warning, str):
-                self._warnings.append(Problem(where, warning))
+                self.warnings.append(Problem(where, warning))
 
     def _graph(
         self, entries: list[_Block | None], types: Mapping[str, BlockType | None], edges: Mapping[str, Edge]
@@ -351,13 +355,11 @@ class _Compiler:
             template = inspect(source)
             for name in template.unknown:
                 near = did_you_mean(name, NAMES)
-                self._warnings.append(
-                    Problem(path, f"{shown(name)} is set nowhere and renders empty. {near}")
-                )
+                self.warnings.append(Problem(path, f"{shown(name)} is set nowhere and renders empty. {near}"))
             for block in sorted(template.blocks):
                 if block != ANY_BLOCK and block not in blocks:
                     near = did_you_mean(block, blocks)
-                    self._warnings.append(
+                    self.warnings.append(
                         Problem(path, f"there is no block {shown(block)}; it renders empty. {near}")
                     )
 

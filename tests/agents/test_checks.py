@@ -131,3 +131,11 @@ def test_a_fallback_gets_the_same_request() -> None:
 
 def test_models_that_cannot_be_are_told_elsewhere() -> None:
     assert said("nobody", thinking="max", fallbacks=["nobody either"]) == {}
+
+
+def test_what_an_unknown_model_cannot_do_is_told_as_assumed() -> None:
+    check = checker({"nonesuch": CAN["plain"]}.__getitem__, lambda model: f"there may be no {model}")
+    config = AgentConfig(model="nonesuch", prompt="x", thinking="low", fallbacks=["nonesuch"])
+    for _, message in check(config):
+        assert message.startswith("there may be no nonesuch. As nothing is known of it, it is assumed that ")
+    assert [member for member, _ in check(config)] == ["thinking", "fallbacks[0]"]
