@@ -93,6 +93,34 @@ def control(found: Line | None, *, switch: bool = True) -> tuple[str, ...]:
     return (*off, *found.efforts, "auto")
 
 
+def shown(
+    model: str,
+    row: Row | None,
+    *,
+    steered: Line | None = None,
+    switch: bool = True,
+    otherwise: tuple[str, ...] = (),
+) -> dict[str, t.Any]:
+    """What a vendor states of thinking that hands out all of it, as fields of ``Capabilities``.
+
+    :param steered: the line as the vendor steers it; default: what the name says.
+    :param switch: see :func:`control`.
+    :param otherwise: levels of models that think and belong to no line.
+    """
+    if not thinks(model, row):
+        return {"thinking": "none", "thinking_control": ()}
+    levels = control(steered or line(model), switch=switch)
+    return {"thinking": "full", "thinking_control": levels or otherwise}
+
+
+def shown_by_name(model: str) -> t.Literal["none", "full", "as_sent"]:
+    """How much thinking a gateway hands out that passes on what comes: of a name that says nothing, whatever it is."""
+    found = line(model)
+    if found is None:
+        return "as_sent"
+    return "none" if found.thinks == "never" else "full"
+
+
 def efforts(found: Line | None, *, off: str | None = None) -> dict[str, str | None]:
     """The ``levels`` switch of the chat wire for a line: each level in a word that the model knows.
 

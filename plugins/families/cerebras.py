@@ -16,13 +16,11 @@ _SOURCE = "inference-docs.cerebras.ai: reasoning, tool calling, structured outpu
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do."""
-    thinks = open_models.thinks(model, row)
     return claims(
         row,
         source=_SOURCE,
         stated={
-            "thinking": "full" if thinks else "none",
-            "thinking_control": open_models.control(open_models.line(model), switch=False) if thinks else (),
+            **open_models.shown(model, row, switch=False),
             "structured_output": "tool",
         },
         otherwise={"tools": "parallel"},

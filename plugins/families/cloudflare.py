@@ -21,13 +21,11 @@ _SOURCE = (
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do."""
-    thinks = open_models.thinks(model, row)
     return claims(
         row,
         source=_SOURCE,
         stated={
-            "thinking": "full" if thinks else "none",
-            "thinking_control": open_models.control(open_models.line(model)) if thinks else (),
+            **open_models.shown(model, row),
             "structured_output": "tool",
         },
         otherwise={"tools": "none"},

@@ -21,13 +21,11 @@ _KNOWN_TO_ALL = ("low", "medium", "high")
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do."""
-    thinks = open_models.thinks(model, row)
     return claims(
         row,
         source=_SOURCE,
         stated={
-            "thinking": "full" if thinks else "none",
-            "thinking_control": open_models.control(_line(model)) if thinks else (),
+            **open_models.shown(model, row, steered=_line(model)),
             "structured_output": "tool",
         },
         otherwise={"tools": "parallel"},

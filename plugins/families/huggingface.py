@@ -21,7 +21,7 @@ _SOURCE = "huggingface.co/docs/inference-providers: chat completion, function ca
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do."""
     line = open_models.line(model)
-    thinking = "as_sent" if line is None else "none" if line.thinks == "never" else "full"
+    thinking = open_models.shown_by_name(model)
     efforts = line.efforts if line is not None else ("low", "medium", "high")
     return claims(
         row,

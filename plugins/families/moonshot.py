@@ -27,8 +27,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
         row,
         source=_SOURCE,
         stated={
-            "thinking": "full" if thinks else "none",
-            "thinking_control": open_models.control(line) or (("auto",) if thinks else ()),
+            **open_models.shown(model, row, otherwise=("auto",)),
             "forced_tool_choice": line is not None and line.thinks != "always",
             "forced_tool_with_thinking": not thinks,
             "notes": notes,

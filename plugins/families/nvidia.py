@@ -17,11 +17,13 @@ _SOURCE = "docs.api.nvidia.com/nim: LLM APIs; docs.nvidia.com/nim: reasoning mod
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do; of a name that says nothing, whatever comes is shown."""
     line = open_models.line(model)
-    thinking = "as_sent" if line is None else "none" if line.thinks == "never" else "full"
     return claims(
         row,
         source=_SOURCE,
-        stated={"thinking": thinking, "thinking_control": open_models.control(line) or _wish(line)},
+        stated={
+            "thinking": open_models.shown_by_name(model),
+            "thinking_control": open_models.control(line) or _wish(line),
+        },
         otherwise={"tools": "parallel", "structured_output": "tool"},
     )
 

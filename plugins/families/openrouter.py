@@ -65,10 +65,7 @@ def _exposed(model: str) -> str:
     for pattern, thinking in _EXPOSED:
         if re.match(pattern, model):
             return thinking
-    line = open_models.line(model)
-    if line is None:
-        return "as_sent"
-    return "none" if line.thinks == "never" else "full"
+    return open_models.shown_by_name(model)
 
 
 def _inputs(model: str) -> tuple[str, ...]:

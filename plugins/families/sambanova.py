@@ -20,14 +20,10 @@ _SOURCE = "docs.sambanova.ai: chat completions, reasoning models, function calli
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do."""
-    thinks = open_models.thinks(model, row)
     return claims(
         row,
         source=_SOURCE,
-        stated={
-            "thinking": "full" if thinks else "none",
-            "thinking_control": open_models.control(open_models.line(model)) if thinks else (),
-        },
+        stated=open_models.shown(model, row),
         otherwise={"tools": "none", "structured_output": "tool"},
     )
 

@@ -18,20 +18,12 @@ _SOURCE = (
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do."""
-    thinks = open_models.thinks(model, row)
     return claims(
         row,
         source=_SOURCE,
-        stated={
-            "thinking": "full" if thinks else "none",
-            "thinking_control": _control(model) if thinks else (),
-        },
+        stated=open_models.shown(model, row, otherwise=("auto",)),
         otherwise={"tools": "parallel", "structured_output": "native"},
     )
-
-
-def _control(model: str) -> tuple[str, ...]:
-    return open_models.control(open_models.line(model)) or ("auto",)
 
 
 def dialect(model: str) -> Mapping[str, t.Any]:

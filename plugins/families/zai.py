@@ -20,13 +20,11 @@ _SOURCE = "docs.z.ai: thinking mode, chat completion, function calling, structur
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What ``model`` can do."""
-    thinks = open_models.thinks(model, row)
     return claims(
         row,
         source=_SOURCE,
         stated={
-            "thinking": "full" if thinks else "none",
-            "thinking_control": open_models.control(open_models.line(model)) if thinks else (),
+            **open_models.shown(model, row),
             "forced_tool_choice": False,
         },
         otherwise={"tools": "parallel", "structured_output": "tool"},
