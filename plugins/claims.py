@@ -29,6 +29,7 @@ def claims(
     *,
     source: str,
     stated: Mapping[str, t.Any],
+    listed: Mapping[str, t.Any] | None = None,
     otherwise: Mapping[str, t.Any] | None = None,
 ) -> Capabilities:
     """The capabilities of one model.
@@ -36,12 +37,14 @@ def claims(
     :param row: the registry's, as handed to the family's rule.
     :param source: where ``stated`` comes from, e.g. ``docs.x.ai: reasoning``.
     :param stated: fields of :class:`Capabilities` the family vouches for; they win over the row.
-    :param otherwise: fields used where the row says nothing; the family's default.
+    :param listed: fields of ``source`` that give way to the row, whose size and price are those of the host.
+    :param otherwise: fields used where nobody says anything; the family's default.
     """
     fields: dict[str, t.Any] = dict(stated)
     sources: dict[str, str] = {}
     if row is not None:
         _fill(fields, sources, _from_row(row), registry_source())
+    fields = {**(listed or {}), **fields}
     _fill(fields, sources, otherwise or {}, "default of the family" if row is not None else DEFAULT_SOURCE)
     if row is None and not fields.get("notes"):
         fields["notes"] = "Not in the model registry: the family's default."

@@ -17,7 +17,7 @@ from plugins.claims import claims
 from plugins.spec.families import Capabilities
 from plugins.spec.rows import Row
 
-SOURCE = "platform.claude.com: models overview, thinking, effort, structured outputs, PDF support"
+SOURCE = "platform.claude.com: models overview, pricing, thinking, effort, structured outputs, PDF support"
 
 _NAME = re.compile(
     r"claude-(?:(?P<tier>[a-z]+)-(?P<major>\d{1,2})(?:-(?P<minor>\d{1,2}))?"
@@ -25,7 +25,8 @@ _NAME = re.compile(
 )
 _LEVELS = ("low", "medium", "high", "xhigh", "max")
 
-#: USD per million input and output tokens: by tier and version, the newest version not above the model's counts.
+#: USD per million input and output tokens (platform.claude.com, pricing): by tier and version, the newest version not
+#: above the model's counts.
 _PRICES: Mapping[str, tuple[tuple[tuple[int, int], tuple[float, float]], ...]] = {
     "opus": (((3, 0), (15, 75)), ((4, 5), (5, 25)), ((5, 5), (4, 20))),
     "sonnet": (((3, 0), (3, 15)), ((5, 0), (2, 10))),
@@ -78,6 +79,7 @@ def claude_capabilities(
     """
     generation = _generation(model)
     facts: dict[str, t.Any] = {"tools": "parallel"}
+    listed: dict[str, t.Any] = {}
     otherwise: dict[str, t.Any] = {"inputs": ("text", "image", "pdf")}
     if generation is None:
         facts |= {
@@ -98,13 +100,13 @@ def claude_capabilities(
             "structured_output": "native" if generation.version >= (4, 5) else "none",
             "notes": _notes(generation),
         }
-        otherwise |= {
+        listed = {
             "inputs": ("text", "image", "pdf") if generation.version >= (3, 5) else ("text", "image"),
             "context_window": 1_000_000 if generation.version >= (4, 6) else 200_000,
             "max_output": _max_output(generation),
             "price": _price(generation),
         }
-    return claims(row, source=source, stated={**facts, **(stated or {})}, otherwise=otherwise)
+    return claims(row, source=source, stated={**facts, **(stated or {})}, listed=listed, otherwise=otherwise)
 
 
 def _exposed(generation: _Generation) -> t.Literal["none", "summary", "full"]:

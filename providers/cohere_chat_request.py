@@ -43,8 +43,9 @@ from providers.spec import (
 
 WIRE_NAME = "cohere_chat"
 
-#: Thinking tokens that a level stands for. The vendor recommends 31k for "as much as possible" of the 32k a model may
-#: write, and no budget at all (``auto``) otherwise.
+#: Thinking tokens that a level stands for. The ends are the vendor's (docs.cohere.com, reasoning): 31k for "as much as
+#: possible" of the 32k a model may write, and no budget at all (``auto``) otherwise. The steps between are ours, as on
+#: the other wires with budgets.
 _BUDGETS: Mapping[str, int] = {
     "minimal": 1024,
     "low": 2048,

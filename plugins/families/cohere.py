@@ -2,8 +2,9 @@
 
 Facts are the vendor's, as of late 2026: the model overview, reasoning, tool use and structured output pages of
 docs.cohere.com and the reference of its chat endpoint. Dialect switches are those of ``cohere_chat_request``. Models
-since Command A refuse ``tool_choice`` and a plan among what was said; the vendor's pages do not say so yet (found by
-others who ask it live: ruby_llm, big-AGI).
+since Command A refuse ``tool_choice`` and a plan among what was said; the vendor's pages do not say so yet, who asks
+it live does (github.com/crmne/ruby_llm: ``TOOL_CHOICE_MODELS`` of lib/ruby_llm/providers/cohere/capabilities.rb,
+``format_assistant_message`` of lib/ruby_llm/protocols/cohere/chat.rb).
 """
 
 from __future__ import annotations

@@ -111,3 +111,10 @@ def test_the_registry_knows_prices_and_the_rule_knows_thinking() -> None:
     assert claims.inputs == ("text", "image")
     assert claims.thinking == "summary"
     assert "registry" in claims.sources["price"]
+
+
+def test_the_vendors_own_sizes_and_prices_are_sourced_as_such() -> None:
+    claims = claude_capabilities("claude-opus-4-8", None)
+    assert claims.price is not None
+    assert not {"price", "context_window", "max_output", "inputs"} & set(claims.sources)
+    assert "pricing" in claims.source
