@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from plugins.model_map import number
 from plugins.spec.rows import Row
 
 
@@ -29,8 +30,14 @@ _NEVER = Line("never")
 _ALWAYS = Line("always")
 _SWITCH = Line("switch")
 _STEERED = ("low", "high", "max")
+#: Tokens of context that hold no tools.
+_TINY = 2048
 
-#: Tried in order on the plain name (see :func:`line`). Sources: the model cards of the vendors' weights.
+#: Tried in order on the plain name (see :func:`line`). Sources: the cards of the weights on huggingface.co, sections on
+#: thinking and chat templates: openai/gpt-oss-120b; deepseek-ai/DeepSeek-R1 and -V3.1; moonshotai/Kimi-K2-Thinking and
+#: -K2.5; zai-org/GLM-4.5 and -5.2; Qwen/QwQ-32B and Qwen3-32B (and -Instruct-2507, -Thinking-2507);
+#: MiniMaxAI/MiniMax-M2; mistralai/Magistral-Small-2509; nvidia/NVIDIA-Nemotron-Nano-9B-v2; Gemma. Of weights
+#: that came later, the vendor's API pages named in its family (deepseek, moonshot, zai, minimax).
 _LINES: tuple[tuple[str, Line], ...] = (
     (r"gpt-oss", Line("always", ("low", "medium", "high"))),
     (r"deepseek-(?:r1|reasoner)", _ALWAYS),
@@ -91,6 +98,53 @@ def control(found: Line | None, *, switch: bool = True) -> tuple[str, ...]:
         return ()
     off = ("none",) if switch and found.thinks == "switch" else ()
     return (*off, *found.efforts, "auto")
+
+
+#: Names of models that see (their cards; ollama.com/search?c=vision).
+_SEES = re.compile(
+    r"llava|vision|(?<![a-z])vl(?![a-z])|\dvl(?![a-z])|ocr|gemma-?[34](?!n)|llama-?4|moondream|minicpm-[vo]|pixtral"
+    r"|mistral-(?:small-?3\.[12]|small-2503|small-2506|medium|large-3)|ministral-3|magistral-small-2509"
+    r"|qwen-?3\.[5-9]|qvq|internvl|kimi-(?:k2\.[56]|k3|vl)|glm-\d(?:\.\d)?v|molmo|idefics|phi-?4-multimodal"
+)
+#: Sizes and kinds of the above, or of no line, that have no eyes.
+_BLIND = re.compile(r"gemma-?3[-:](?:270m|1b)|phi-?4(?:-mini)?-reasoning")
+#: Names of models from before tools were taught, of classifiers and of bare weights (their cards).
+_NO_TOOLS = re.compile(
+    r"(?<!safe)guard|code-?llama|llama-?v?[12](?![.\d])|(?:^|[-_])base(?![a-z])|-draft|hermes-(?:2-(?:yi|mixtral)|llama2|13b)"
+    r"|chronos|mythomax|starcoder|stablecode|codegemma|code-qwen|gemma-?[27]b|gemma-?2(?![.\db])|phi-?[23](?![.\d])|pythia"
+    r"|(?:^|[-_/])yi-|zephyr|toppy|openorca|openchat|openhermes|capybara|dolphin-2p6|phind|qwen-?1[.p]5(?!b)|deepseek-(?:coder|prover)"
+    r"|deepseek-v2-lite|llava|flux-|ocr|vicuna|dbrx|math-|snorkel|mixtral-8x\d+b$|(?:^|/)mistral-7b(?:$|-v0|-instruct-4k)"
+    r"|qwen\d?(?:[.p]5)?-coder-[\d.p]+b$"
+)
+
+
+def sees(model: str) -> bool | None:
+    """Whether a served model takes images; None when its name says nothing."""
+    name = model.lower().rpartition("/")[2]
+    if _BLIND.search(name):
+        return False
+    if _SEES.search(name):
+        return True
+    return None if line(model) is None else False
+
+
+def inputs(model: str) -> tuple[str, ...]:
+    """Inputs of a model whose server takes images. Of a name that says nothing an image is a wish, for the server to
+    grant: it is not refused by a guess.
+    """
+    return ("text",) if sees(model) is False else ("text", "image")
+
+
+def tools(model: str, row: Row | None, default: str = "parallel") -> str:
+    """Tools where the registry's row is silent: none of what is too old or too small to call any.
+
+    :param default: the family's, for all others; also of models that have no row.
+    """
+    if row is None or isinstance(row.supports_function_calling, bool):
+        return default
+    tokens = number(row.max_input_tokens)
+    tiny = tokens is not None and tokens <= _TINY
+    return "none" if tiny or row.mode == "completion" or _NO_TOOLS.search(model.lower()) else default
 
 
 def shown(

@@ -51,7 +51,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
             if thinks
             else "",
         },
-        otherwise={"tools": "parallel", "structured_output": "tool"},
+        otherwise={"tools": open_models.tools(model, row), "structured_output": "tool"},
     )
 
 

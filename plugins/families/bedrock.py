@@ -128,6 +128,8 @@ _VENDOR = re.compile(
 _NO_STREAMED_TOOLS = re.compile(
     r"llama[23]|mistral-large-24|mistral-small-24|mistral-7b|mixtral|titan|claude-(?:v|instant)"
 )
+#: Models without tools, where the registry is silent (Converse: supported models and features).
+_TALKS = re.compile(r"j2-|jamba-instruct|command-(?:light-)?text|pegasus")
 #: Models that take a JSON schema (structured outputs page; litellm's map, ``supports_native_structured_output``).
 _NATIVE = re.compile(
     r"claude-(?:haiku|sonnet|opus)-4-5|claude-(?:opus|sonnet)-4-6|claude-mythos-5-1|v3(?:-v1|\.2)|qwen3|minimax-m2$"
@@ -159,7 +161,8 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
     if _NO_STREAMED_TOOLS.search(name):
         stated |= {"tools": "none", "notes": f"{stated['notes']} Its tools work without streaming only."}
     # The vendor knows of a forced tool with Claude, Nova and Mistral; of others the registry has to say so.
-    otherwise = {"tools": "parallel", "forced_tool_choice": vendor in ("amazon", "mistral")}
+    tools = "none" if _TALKS.match(name) else open_models.tools(name, row)
+    otherwise = {"tools": tools, "forced_tool_choice": vendor in ("amazon", "mistral")}
     source = _NOVA_SOURCE if name.startswith("nova-2") else SOURCE
     return claims(row, source=source, stated=stated, otherwise=otherwise)
 

@@ -23,7 +23,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
             **open_models.shown(model, row, switch=False),
             "structured_output": "tool",
         },
-        otherwise={"tools": "parallel"},
+        otherwise={"tools": open_models.tools(model, row)},
     )
 
 

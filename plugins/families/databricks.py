@@ -40,7 +40,10 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
     elif "gpt-oss" in model:
         stated = {"thinking": "full", "thinking_control": open_models.control(open_models.line(model))}
     return claims(
-        row, source=_SOURCE, stated=stated, otherwise={"tools": "parallel", "structured_output": "native"}
+        row,
+        source=_SOURCE,
+        stated=stated,
+        otherwise={"tools": open_models.tools(model, row), "structured_output": "native"},
     )
 
 

@@ -28,7 +28,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
             **open_models.shown(model, row, steered=_line(model)),
             "structured_output": "tool",
         },
-        otherwise={"tools": "parallel"},
+        otherwise={"tools": open_models.tools(model, row)},
     )
 
 

@@ -25,7 +25,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
             "thinking_control": (),
             "notes": "GitHub retired this service on 30 July 2026; it answers with an error.",
         },
-        otherwise={"tools": "parallel", "structured_output": "tool"},
+        otherwise={"tools": open_models.tools(model, row), "structured_output": "tool"},
     )
 
 

@@ -36,7 +36,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
     stated["thinking_control"] = (
         open_models.control(line) if line is not None else ("auto",) if thinking else ()
     )
-    return claims(row, source=_SOURCE, stated=stated, otherwise={"tools": "parallel"})
+    return claims(row, source=_SOURCE, stated=stated, otherwise={"tools": open_models.tools(model, row)})
 
 
 def _line(model: str) -> open_models.Line | None:

@@ -28,9 +28,11 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
         source=_SOURCE,
         stated={"thinking": thinking, "thinking_control": () if thinking == "none" else (*efforts, "auto")},
         otherwise={
-            "tools": "parallel",
+            "inputs": open_models.inputs(model),
+            "tools": open_models.tools(model, row),
             "structured_output": "tool",
-            "notes": "Served by one of many providers, chosen by the router or named behind a colon.",
+            "notes": "Served by one of many providers, chosen by the router or named behind a colon; "
+            "of a name that says nothing, an image is passed on as a wish.",
         },
     )
 

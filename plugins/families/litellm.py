@@ -15,18 +15,21 @@ from providers.auth import NoAuth
 
 _LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "budget")
 _NOTES = (
-    "Whatever litellm can make of the vendor; a thinking level is a wish. Slower than a family of its own, and some "
-    "of what vendors send is lost on the way."
+    "Whatever litellm can make of the vendor; a thinking level is a wish, and so is an image to a model that nobody "
+    "lists. Slower than a family of its own, and some of what vendors send is lost on the way."
 )
 
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
     """What the registry says of ``model``, and nothing for certain beyond that."""
+    row = row or _row(model)
+    # Of a model that nobody lists no image is refused by a guess.
+    inputs = ("text", "image") if row is None else ("text",)
     return claims(
-        row or _row(model),
+        row,
         source="generic family: nothing is claimed for the vendor",
         stated={"thinking": "as_sent", "thinking_control": _LEVELS, "notes": _NOTES},
-        otherwise={"tools": "parallel", "structured_output": "native"},
+        otherwise={"tools": "parallel", "structured_output": "native", "inputs": inputs},
     )
 
 

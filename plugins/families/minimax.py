@@ -27,7 +27,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
             "forced_tool_choice": False,
             "structured_output": "tool",
         },
-        otherwise={"tools": "parallel"},
+        otherwise={"tools": open_models.tools(model, row)},
     )
 
 

@@ -30,7 +30,11 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
         row,
         source=_SOURCE,
         stated={"thinking": thinking, "thinking_control": levels, "notes": notes},
-        otherwise={"tools": "parallel", "structured_output": "native", "inputs": ("text",)},
+        otherwise={
+            "tools": open_models.tools(model, row),
+            "structured_output": "native",
+            "inputs": ("text",),
+        },
     )
 
 

@@ -32,7 +32,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
             "forced_tool_with_thinking": not thinks,
             "notes": notes,
         },
-        otherwise={"tools": "parallel", "structured_output": "native"},
+        otherwise={"tools": open_models.tools(model, row), "structured_output": "native"},
     )
 
 

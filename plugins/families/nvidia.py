@@ -24,7 +24,11 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
             "thinking": open_models.shown_by_name(model),
             "thinking_control": open_models.control(line) or _wish(line),
         },
-        otherwise={"tools": "parallel", "structured_output": "tool"},
+        otherwise={
+            "tools": open_models.tools(model, row),
+            "structured_output": "tool",
+            "inputs": open_models.inputs(model),
+        },
     )
 
 

@@ -33,10 +33,8 @@ _NO_TOOLS = re.compile(
     r"(?:llama[23](?:-uncensored)?|codellama|gemma[23]?|codegemma|phi3?|llava.*|bakllava|moondream|minicpm-v"
     r"|tinyllama|vicuna|orca-mini|starcoder2?|deepseek-(?:coder|llm).*|codegeex4)"
 )
-_SEES = re.compile(
-    r"(?:.*(?:llava|vision|-vl|-ocr).*|gemma[34]|llama4|moondream|minicpm-v|mistral-small3\.[12]|qwen3\.[5-9])"
-)
-_LEVELS = ("none", "low", "medium", "high", "max", "auto")
+#: What every version of the server takes; ``max`` came later and is answered 400 before.
+_LEVELS = ("none", "low", "medium", "high", "auto")
 
 
 def capabilities(model: str, row: Row | None) -> Capabilities:
@@ -54,11 +52,16 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
     }
     if _NO_TOOLS.fullmatch(name):
         stated["tools"] = "none"
-    if _SEES.fullmatch(name):
-        stated["inputs"] = ("text", "image")
+    sees = open_models.sees(f"{name}:{tag}")
+    if sees is None and (row is not None or _PLAIN.fullmatch(name)):
+        sees = False
+    if sees is not None:
+        stated["inputs"] = ("text", "image") if sees else ("text",)
     if "cloud" not in tag:
         stated["price"] = (0.0, 0.0)
-    return claims(row, source=_SOURCE, stated=stated, otherwise={"tools": "parallel"})
+    # Of a name that says nothing an image is a wish: the server refuses it, not a guess.
+    otherwise = {"tools": "parallel", "inputs": ("text", "image")}
+    return claims(row, source=_SOURCE, stated=stated, otherwise=otherwise)
 
 
 def _notes(name: str, plain: bool) -> str:
@@ -66,7 +69,10 @@ def _notes(name: str, plain: bool) -> str:
         return "The server decides how much context to load unless STUDIO_OLLAMA_NUM_CTX says."
     if name.startswith("gpt-oss"):
         return "Always thinks, at a level. The server decides how much context to load, or STUDIO_OLLAMA_NUM_CTX."
-    return "Thinks by default if the model can; one that cannot refuses a level, as one without tools refuses tools."
+    return (
+        "Thinks by default if the model can; one that cannot refuses a level, as one without tools refuses tools and "
+        "one without eyes an image."
+    )
 
 
 def address(value: str) -> str:

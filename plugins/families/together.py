@@ -22,7 +22,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
         row,
         source=_SOURCE,
         stated=open_models.shown(model, row, otherwise=("auto",)),
-        otherwise={"tools": "parallel", "structured_output": "native"},
+        otherwise={"tools": open_models.tools(model, row), "structured_output": "native"},
     )
 
 

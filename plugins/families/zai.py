@@ -27,7 +27,7 @@ def capabilities(model: str, row: Row | None) -> Capabilities:
             **open_models.shown(model, row),
             "forced_tool_choice": False,
         },
-        otherwise={"tools": "parallel", "structured_output": "tool"},
+        otherwise={"tools": open_models.tools(model, row), "structured_output": "tool"},
     )
 
 

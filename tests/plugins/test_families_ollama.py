@@ -102,6 +102,10 @@ def test_nobody_is_asked_to_think_without_a_level(registry: Registry) -> None:
         ("llama3", "none", "none", ("text",)),
         ("llama3.1:8b", "none", "parallel", ("text",)),
         ("llama3.2-vision", "none", "parallel", ("text", "image")),
+        ("qwen2.5vl:7b", "none", "parallel", ("text", "image")),
+        ("minicpm-v4.5", "full", "parallel", ("text", "image")),
+        ("gemma3:1b", "none", "none", ("text",)),
+        ("hf.co/somebody/Own-GGUF:Q4_K_M", "full", "parallel", ("text", "image")),
         ("qwen3.6:latest", "full", "parallel", ("text", "image")),
         ("qwen3:4b-instruct", "none", "parallel", ("text",)),
         ("qwen2.5-coder:7b", "none", "parallel", ("text",)),
@@ -109,7 +113,7 @@ def test_nobody_is_asked_to_think_without_a_level(registry: Registry) -> None:
         ("deepseek-r1:8b", "full", "parallel", ("text",)),
         ("phi4", "none", "parallel", ("text",)),
         ("phi4-reasoning", "full", "parallel", ("text",)),
-        ("me/own:q4", "full", "parallel", ("text",)),
+        ("me/own:q4", "full", "parallel", ("text", "image")),
     ],
 )
 def test_what_a_name_tells(

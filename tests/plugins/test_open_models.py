@@ -74,3 +74,46 @@ def test_levels_come_out_in_words_the_model_knows(model: str, words: dict[str, s
     assert {level: found[level] for level in words} == words
     assert (found["none"], found["auto"]) == (None, None)
     assert open_models.efforts(open_models.line(model), off="none")["none"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("model", "seen"),
+    [
+        ("Qwen/Qwen2.5-VL-72B-Instruct", True),
+        ("qwen2.5vl", True),
+        ("llava-v1.6", True),
+        ("google/gemma-3-27b-it", True),
+        ("gemma3:270m", False),
+        ("gemma3n:e4b", False),
+        ("mistral-small3.2", True),
+        ("meta-llama/Llama-3.3-70B-Instruct", False),
+        ("vision-lab/qwen3-8b", False),
+        ("somebody/own", None),
+    ],
+)
+def test_who_sees(model: str, seen: bool | None) -> None:
+    assert open_models.sees(model) is seen
+    assert ("image" in open_models.inputs(model)) is (seen is not False)
+
+
+SILENT = Row(mode="chat", max_input_tokens=32_768)
+
+
+@pytest.mark.parametrize(
+    ("model", "row", "tools"),
+    [
+        ("meta-llama/llama-prompt-guard-2-22m", SILENT, "none"),
+        ("chronos-hermes-13b-v2", SILENT, "none"),
+        ("code-llama-34b-python", SILENT, "none"),
+        ("deepseek-coder-1b-base", SILENT, "none"),
+        ("mistral-7b", SILENT, "none"),
+        ("hermes-2-pro-mistral-7b", SILENT, "parallel"),
+        ("llama-v3p3-70b-instruct", SILENT, "parallel"),
+        ("deepseek-r1-distill-qwen-1p5b", SILENT, "parallel"),
+        ("new", Row(mode="chat", max_input_tokens=512), "none"),
+        ("new", Row(mode="completion"), "none"),
+        ("chronos-hermes-13b-v2", None, "parallel"),
+    ],
+)
+def test_tools_where_the_registry_is_silent(model: str, row: Row | None, tools: str) -> None:
+    assert open_models.tools(model, row) == tools
