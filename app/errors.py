@@ -86,16 +86,20 @@ class RunError(StudioError):
     """A failure inside a run.
 
     :param detail: text for operators (vendor's own words), masked before it is stored; never on the wire.
+    :param model: the ``<family>/<model>`` whose call failed; stored as ``detail`` is.
     """
 
-    def __init__(self, code: str, message: str, *, detail: str = "") -> None:
+    def __init__(self, code: str, message: str, *, detail: str = "", model: str = "") -> None:
         super().__init__(code, message)
         self.detail = detail
+        self.model = model
 
 
 class BlockError(RunError):
     """A block failed; ``block`` is its instance path, set by the runner when the raiser did not know it."""
 
-    def __init__(self, code: str, message: str, *, detail: str = "", block: str | None = None) -> None:
-        super().__init__(code, message, detail=detail)
+    def __init__(
+        self, code: str, message: str, *, detail: str = "", model: str = "", block: str | None = None
+    ) -> None:
+        super().__init__(code, message, detail=detail, model=model)
         self.block = block

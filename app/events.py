@@ -159,6 +159,19 @@ class UsageReported(RunEvent, frozen=True, gc=False):
     estimated: bool = False
 
 
+class ModelCallFailed(RunEvent, frozen=True, gc=False):
+    """One attempt at a model call failed, whether it is repeated, given to the next model, or ends the block.
+
+    For the run's record; no surface shows it. ``attempt`` counts from 1 for each model of a turn.
+    """
+
+    block: str
+    model: str
+    code: str
+    attempt: int
+    status: int | None = None
+
+
 class Gap(RunEvent, frozen=True, gc=False):
     """Envelopes ``first``..``last`` cannot be replayed."""
 

@@ -87,6 +87,7 @@ class RunState:
         self.ended_at: int | None = None
         self.terminal: ev.Terminal | None = None
         self.usages: list[ev.UsageReported] = []
+        self.model_failures: list[tuple[int, ev.ModelCallFailed]] = []
         self._names: dict[str, ev.BlockInfo] = {}
 
     def apply(self, envelope: ev.Envelope) -> None:
@@ -207,6 +208,9 @@ class RunState:
     def _usage(self, ts: int, event: ev.UsageReported) -> None:
         self.usages.append(event)
 
+    def _model_failed(self, ts: int, event: ev.ModelCallFailed) -> None:
+        self.model_failures.append((ts, event))
+
     def _ended(self, ts: int, event: ev.Terminal) -> None:
         for state in self.blocks.values():
             if state.status == "running":
@@ -263,4 +267,5 @@ _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.AnswerSettled: RunState._settled,
     ev.AnswerRetracted: RunState._retracted,
     ev.UsageReported: RunState._usage,
+    ev.ModelCallFailed: RunState._model_failed,
 }

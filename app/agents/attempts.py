@@ -41,6 +41,8 @@ MAX_RETRY_AFTER_S = 60.0
 _FIRST_BACKOFF_S = 1.0
 #: Part of the vendor's own ``Retry-After`` that is added at most, lest all who were sent away come back at once.
 _JITTER = 0.1
+#: Why a call is not repeated that was.
+_LAST = "it was the last attempt"
 _GAVE_WAY = "The model failed before its calls were made, and another one was asked. Nothing was run."
 
 
@@ -102,41 +104,52 @@ def _repeat(
         except turn.TurnFailed as failed:
             if failed.spent is not None:
                 lost.append(failed.spent)
-            wait = _wait(failed, attempt) if attempt <= retries else None
-            _log(context, model, failed.error, f"{attempt}/{retries + 1}", wait)
-            if wait is None:
+            error = failed.error
+            context.emit(
+                ev.ModelCallFailed(context.block, turn.model_id(model), error.code, attempt, error.status)
+            )
+            again = _again(failed, attempt, retries)
+            _log(context, model, error, f"attempt={attempt}/{retries + 1}", again)
+            if isinstance(again, str):
                 raise
-            context.sleep(wait)
+            context.sleep(again)
     raise AssertionError("not reached")
 
 
-def _wait(failed: turn.TurnFailed, attempt: int) -> float | None:
+def _again(failed: turn.TurnFailed, attempt: int, retries: int) -> float | str:
     """Seconds before the next attempt: what the vendor asked for, else full jitter under a doubling bound.
 
-    None: it is no use, or something was shown.
+    A text: why there is none.
     """
-    error = failed.error
-    if failed.heard.shown or error.code not in _RETRYABLE or isinstance(error, turn.CallTooLong):
-        return None
-    asked = error.retry_after
+    error, asked = failed.error, failed.error.retry_after
+    if error.code not in _RETRYABLE or isinstance(error, turn.CallTooLong):
+        return "a repetition would fail as well"
+    if failed.heard.shown:
+        return "something of it was shown"
+    if asked is not None and asked > MAX_RETRY_AFTER_S:
+        return f"Retry-After of {asked:g} s is more than {MAX_RETRY_AFTER_S:g} s"
+    if attempt > retries:
+        return _LAST if retries else "no repetition is wanted"
     if asked is None:
         return random.uniform(0, min(MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** (attempt - 1)))
-    return None if asked > MAX_RETRY_AFTER_S else asked + random.uniform(0, asked * _JITTER)
+    return asked + random.uniform(0, asked * _JITTER)
 
 
 def _log(
-    context: BlockContext, model: ResolvedModel, error: spec.ProviderError, attempt: str, wait: float | None
+    context: BlockContext, model: ResolvedModel, error: spec.ProviderError, count: str, again: float | str
 ) -> None:
+    """One line: the count of attempts where they count, and when the next one is or why there is none."""
+    counts = not isinstance(again, str) or again == _LAST
     log.warning(
-        "model call failed run=%s block=%s family=%s model=%s code=%s status=%s attempt=%s%s",
+        "model call failed run=%s block=%s family=%s model=%s code=%s status=%s%s%s",
         context.run_id,
         context.block,
         model.family.id,
         model.model,
         error.code,
         error.status,
-        attempt,
-        "" if wait is None else f" retry_in={wait:.2f}s",
+        f" {count}" if counts else "",
+        f" not repeated: {again}" if isinstance(again, str) else f" retry_in={again:.2f}s",
     )
 
 

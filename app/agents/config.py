@@ -39,7 +39,11 @@ class AgentConfig:
     redact: dict[str, t.Any] | None = _doc("PII redaction: not supported yet.", advanced=True)
     temperature: float | None = _doc("Sampling temperature.", advanced=True)
     top_p: float | None = _doc("Nucleus sampling.", advanced=True)
-    max_tokens: int | None = _doc("Most tokens of one model answer.", advanced=True)
+    max_tokens: int | None = _doc(
+        "Most tokens of one model answer. Default: the vendor's own; 4096 where the vendor demands a number (Claude, "
+        "wherever it is served), and the tokens of the thinking budget on top.",
+        advanced=True,
+    )
     stop: list[str] = _doc("Stop sequences.", list, advanced=True)
     seed: int | None = _doc("Sampling seed, where the vendor takes one.", advanced=True)
     parallel_tool_calls: bool | None = _doc(

@@ -82,7 +82,8 @@ class _Driver:
             )
         except turn.TurnFailed as failed:
             error = failed.error
-            raise BlockError(error.code, error.message, detail=error.detail) from failed
+            asked = turn.model_id(self.chain.current)
+            raise BlockError(error.code, error.message, detail=error.detail, model=asked) from failed
         journal.write(action.turn, loop.TURN, loop.TURN, "done", result)
         self._end_turn(action.turn, result)
 

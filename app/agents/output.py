@@ -15,7 +15,11 @@ from plugins.spec import BlockContext
 
 
 def agent_output(context: BlockContext, rows: t.Sequence[t.Any], started: int) -> dict[str, t.Any]:
-    """``content, model, finishReason, tokens, toolCalls, providerTiming, cost`` of a finished agent."""
+    """``content, model, finishReason, tokens, toolCalls, providerTiming, cost`` of a finished agent.
+
+    ``model`` is what the vendor calls itself, which may say more than what was asked for (a date, what a router
+    chose); segments and usage name what was asked, ``<family>/<model>``.
+    """
     turns = sorted((r for r in rows if r.kind == loop.TURN and r.state == "done"), key=lambda r: r.turn)
     answer: loop.TurnResult = turns[-1].value
     results: dict[tuple[int, str], loop.CallResult] = {
@@ -24,7 +28,7 @@ def agent_output(context: BlockContext, rows: t.Sequence[t.Any], started: int) -
     reason = "stop" if answer.reason == "tool_calls" else answer.reason  # refused calls of the synthesis turn
     output: dict[str, t.Any] = {
         "content": answer.text,
-        "model": answer.model or _name(answer),
+        "model": answer.model or answer.asked,
         "finishReason": reason,
     }
     calls = [spent for row in turns for spent in row.value.spent]
@@ -60,11 +64,6 @@ def _segment(kind: str, name: str, start: int, end: int) -> dict[str, t.Any]:
     }
 
 
-def _name(turn: loop.TurnResult) -> str:
-    """The model's name without its family."""
-    return turn.asked.partition("/")[2]
-
-
 def _timing(
     turns: list[t.Any],
     results: dict[tuple[int, str], loop.CallResult],
@@ -75,7 +74,7 @@ def _timing(
     model_ms = tools_ms = 0
     for row in turns:
         turn: loop.TurnResult = row.value
-        segments.append(_segment("model", _name(turn), turn.started_at, turn.ended_at))
+        segments.append(_segment("model", turn.asked, turn.started_at, turn.ended_at))
         model_ms += turn.ended_at - turn.started_at
         batch = [results[row.turn, call.id] for call in turn.calls]
         segments += [

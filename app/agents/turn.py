@@ -102,6 +102,22 @@ def call(
         report = _report(context, model, used)
         if failed is not None:
             failed.spent = report
+    times = started, heard.first_at, context.now_ms()
+    tools_off = request.tool_choice == "none"
+    return _result(model, heard, finished, used, times, tools_off, () if report is None else (report,))
+
+
+def _result(
+    model: ResolvedModel,
+    heard: Heard,
+    finished: spec.ModelFinished,
+    used: spec.Usage | None,
+    times: tuple[int, int | None, int],
+    tools_off: bool,
+    spent: tuple[Spent, ...],
+) -> TurnResult:
+    """What a call came to. ``times``: when it started, said its first, and ended."""
+    started, first_at, ended = times
     return TurnResult(
         "".join(heard.text),
         tuple(heard.calls.values()),
@@ -111,11 +127,11 @@ def call(
         model.wire.name,
         finished.model,
         started,
-        heard.first_at,
-        context.now_ms(),
-        request.tool_choice == "none",
+        first_at,
+        ended,
+        tools_off,
         model_id(model),
-        () if report is None else (report,),
+        spent,
     )
 
 

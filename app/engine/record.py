@@ -44,6 +44,7 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
         "owner_id": run.services.store.owner_id,
         "owner_epoch": 1,
         "seq_reserved": 0,
+        "model_failures": _model_failures(state) or None,
     }
     return row
 
@@ -55,9 +56,25 @@ def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:
     error = {"code": code, "message": message}
     if isinstance(terminal, ev.RunFailed) and terminal.block is not None:
         error["blockId"] = terminal.block
+    if run.failed_model:
+        error["model"] = run.failed_model
     if run.detail:
         error["detail"] = mask(run.detail, known_secrets(os.environ))
     return error
+
+
+def _model_failures(state: RunState) -> list[dict[str, t.Any]]:
+    return [
+        {
+            "block": failed.block,
+            "model": failed.model,
+            "code": failed.code,
+            "status": failed.status,
+            "attempt": failed.attempt,
+            "at": at,
+        }
+        for at, failed in state.model_failures
+    ]
 
 
 def usage_rows(state: RunState) -> list[dict[str, t.Any]]:

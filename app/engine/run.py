@@ -82,6 +82,7 @@ class Run:
         self.created_at = services.clock.now_ms()
         self.rows: dict[str, BlockRow] = {}
         self.detail = ""
+        self.failed_model = ""
         self.ending: ev.Terminal | None = None
         self._on_end = on_end
         self.readers = Readers(
@@ -199,6 +200,7 @@ class Run:
         """The terminal for an exception; anything unforeseen is ``internal`` and logged."""
         if isinstance(exc, RunError):
             self.detail = exc.detail
+            self.failed_model = exc.model
             block = exc.block if isinstance(exc, BlockError) else None
             return ev.RunFailed(exc.code, exc.message, block, {})
         log.error("run %s failed unexpectedly", self.id, exc_info=exc)

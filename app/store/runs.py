@@ -26,7 +26,9 @@ BLOCK_COLUMNS = tuple(
 USAGE_COLUMNS = tuple(
     column.name for column in run_usage.columns if column.name not in ("run_id", "position")
 )
-_JSON = frozenset({"input", "output", "partial_text", "error", "usage", "tool_calls", "tokens"})
+_JSON = frozenset(
+    {"input", "output", "partial_text", "error", "usage", "tool_calls", "tokens", "model_failures"}
+)
 _TEXTS = frozenset({"workflow_id", "key_id", "conversation_id", "block", "name", "model"})
 #: What the end of a run sets; the rest stays as it was when the run started.
 _END = (
@@ -42,6 +44,7 @@ _END = (
     "queued_ms",
     "active_ms",
     "human_wait_ms",
+    "model_failures",
 )
 _DEFAULTS: Mapping[str, t.Any] = {"owner_epoch": 1, "seq_reserved": 0, "status": "running"}
 

@@ -113,6 +113,7 @@ runs = Table(
     Column("owner_id", Text),
     Column("owner_epoch", BigInteger, nullable=False),
     Column("seq_reserved", BigInteger, nullable=False),
+    Column("model_failures", Text),
 )
 #: Only open runs are in it, so that it stays as small as the number of live runs.
 Index(

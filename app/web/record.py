@@ -44,7 +44,7 @@ def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
     """The body of ``GET /api/runs/{id}``.
 
     :param row: a row of ``store.runs.get`` (or ``Run.record``): snake_case, instants in epoch ms.
-    :param details: also show the vendor's own (masked) words on an error.
+    :param details: also show the vendor's own (masked) words on an error, and which model calls failed.
     """
     body = run_summary(row, details=details)
     body["input"] = row["input"]
@@ -54,7 +54,17 @@ def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
     body["toolCalls"] = _tool_calls(row["tool_calls"] or {})
     body["blocks"] = [_block(block, details) for block in row["blocks"]]
     body["modelCalls"] = [_model_call(call) for call in row["usages"]]
+    if details and row["model_failures"]:
+        body["modelFailures"] = [_model_failure(failed) for failed in row["model_failures"]]
     return body
+
+
+def _model_failure(row: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """One attempt that failed; ``status``: of the vendor's HTTP answer, when it gave one."""
+    body = {"blockId": row["block"], "model": row["model"], "code": row["code"]}
+    if row["status"] is not None:
+        body["status"] = row["status"]
+    return {**body, "attempt": row["attempt"], "at": rfc3339(row["at"])}
 
 
 def _block(row: Mapping[str, t.Any], details: bool) -> dict[str, t.Any]:
@@ -91,7 +101,7 @@ def _error(error: Mapping[str, t.Any] | None, details: bool) -> dict[str, t.Any]
     return {
         name: value
         for name, value in error.items()
-        if value not in (None, "") and (details or name != "detail")
+        if value not in (None, "") and (details or name not in ("detail", "model"))
     }
 
 

@@ -75,7 +75,7 @@ def test_any_failure_of_a_vendor_goes_on_to_the_next_model(agents: Agents, statu
     assert live.calls[1].path.endswith("/messages")
     assert live.output["content"] == live.text == "Hello"
     assert live.output["model"] == "claude"  # as the vendor calls itself
-    assert [s["name"] for s in live.output["providerTiming"]["timeSegments"]] == ["claude-sonnet-4-5"]
+    assert [s["name"] for s in live.output["providerTiming"]["timeSegments"]] == [CLAUDE]
     assert set(live.terminal.usage["byModel"]) == {CLAUDE}
     assert all(frame.get("event") != "chunk_reset" for frame in frames(live, negotiated=True))
 

@@ -67,6 +67,29 @@ def test_two_repetitions_are_the_default_and_each_attempt_is_logged(
         parts = (f"run={live.run.id}", "block=agent_1", "family=priced", "model=one", "status=503")
         assert all(part in line for part in (*parts, f"attempt={number}/3", "code=provider_overloaded"))
         assert ("retry_in=" in line) == (number < 3)
+    assert lines[-1].endswith("not repeated: it was the last attempt")
+    failures = live.run.record()["model_failures"]
+    assert [(one["model"], one["status"], one["attempt"]) for one in failures] == [
+        ("priced/one", 503, number) for number in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ({"status": 401}, "a repetition would fail as well"),
+        ({"status": 429, "retry_after": "3600"}, "Retry-After of 3600 s is more than 60 s"),
+    ],
+)
+def test_what_is_never_repeated_says_why_and_counts_no_attempts(
+    agents: Agents, caplog: pytest.LogCaptureFixture, answers: dict[str, t.Any], why: str
+) -> None:
+    with caplog.at_level(logging.WARNING, "studio.agents"):
+        live = agents.run(MODEL, refused(**answers))
+    (line,) = [r.getMessage() for r in caplog.records if "model call failed" in r.getMessage()]
+    assert line.endswith(f"not repeated: {why}")
+    assert "attempt=" not in line
+    assert live.run.record()["error"]["model"] == "priced/one"
 
 
 @pytest.mark.parametrize("more_environ", [{"STUDIO_MODEL_RETRIES": "0"}])

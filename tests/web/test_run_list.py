@@ -56,7 +56,22 @@ def test_the_vendors_words_are_for_readers_only(studio: Studio) -> None:
     (seen,) = studio.get("/api/runs", key="read").get_json()["items"]
     (own,) = studio.get("/api/runs", key="run").get_json()["items"]
     assert seen["error"].pop("detail")
+    assert seen["error"].pop("model") == "scripted/broken"
     assert own == seen
+
+
+def test_failed_attempts_are_in_the_record_for_readers(studio: Studio) -> None:
+    made = run(studio, studio.deploy(document("scripted/broken", fallbacks=["scripted/tooling"])))
+    seen = studio.get(f"/api/runs/{made}", key="read").get_json()
+    (failed,) = seen["modelFailures"]
+    assert failed.pop("at") >= seen["startedAt"]
+    assert failed == {
+        "blockId": "agent_1",
+        "model": "scripted/broken",
+        "code": "provider_overloaded",
+        "attempt": 1,
+    }
+    assert "modelFailures" not in studio.get(f"/api/runs/{made}", key="run").get_json()
 
 
 def test_a_key_sees_its_own_runs_only(studio: Studio) -> None:
