@@ -51,7 +51,7 @@ _FIGURES = {"price": ("input", "output"), "cache_price": ("read", "write")}
 Origin = t.Literal["closed", "known", "registry", "server", "any"]
 
 
-class Catalogue(t.Protocol):
+class Models(t.Protocol):
     """What the table is made of (:class:`plugins.registry.Registry` is one)."""
 
     families: dict[str, ProviderFamily]
@@ -70,7 +70,7 @@ class Catalogue(t.Protocol):
 
 
 def rows(
-    registry: Catalogue,
+    registry: Models,
     family: str | None = None,
     model: str | None = None,
     environ: Mapping[str, str] | None = os.environ,
@@ -88,7 +88,7 @@ def rows(
 
 
 def each_row(
-    registry: Catalogue,
+    registry: Models,
     family: str | None = None,
     model: str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -102,7 +102,7 @@ def each_row(
 
 
 def _rows_of(
-    registry: Catalogue, family: ProviderFamily, model: str | None, environ: Mapping[str, str] | None
+    registry: Models, family: ProviderFamily, model: str | None, environ: Mapping[str, str] | None
 ) -> Iterator[dict[str, t.Any]]:
     configured = environ is None or registry.missing(family, environ) is None
     for name in _names(registry, family, model):
@@ -112,7 +112,7 @@ def _rows_of(
         yield row
 
 
-def _names(registry: Catalogue, family: ProviderFamily, model: str | None) -> Sequence[str]:
+def _names(registry: Models, family: ProviderFamily, model: str | None) -> Sequence[str]:
     listed, _ = registry.models(family)
     if model is None:
         return listed or ((ANY_MODEL,) if family.models is None else ())
@@ -150,7 +150,7 @@ def source_of(row: Mapping[str, t.Any], column: str) -> str:
     return str(row["sources"].get(column) or row["source"])
 
 
-def family_rows(registry: Catalogue, family: str | None = None) -> list[dict[str, t.Any]]:
+def family_rows(registry: Models, family: str | None = None) -> list[dict[str, t.Any]]:
     """One row per family: what holds of its models taken together.
 
     :returns: JSON-able mappings: ``id, title, wires, models`` (how many are listed; 0: nobody can list them),
@@ -161,7 +161,7 @@ def family_rows(registry: Catalogue, family: str | None = None) -> list[dict[str
     return [_family_row(registry, each) for each in registry.families.values() if family in (None, each.id)]
 
 
-def _family_row(registry: Catalogue, family: ProviderFamily) -> dict[str, t.Any]:
+def _family_row(registry: Models, family: ProviderFamily) -> dict[str, t.Any]:
     listed, origin = registry.models(family)
     names = listed or (ANY_MODEL,)
     claims = [registry.capabilities(family, name) for name in names]

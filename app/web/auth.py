@@ -50,6 +50,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/plugins", "key", "read"),
     Credential("GET", "/api/health", "open"),
     Credential("GET", "/api/capabilities", "open"),
+    Credential("GET", "/", "open"),
     Credential("GET", "/capabilities", "open"),
     Credential("GET", "/static/<name>", "open"),
     Credential("GET", "/api/schemas/<surface>", "open"),

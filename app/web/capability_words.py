@@ -6,10 +6,14 @@ is not known is a dash and never a guess.
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Mapping
 
 from plugins.capabilities import source_of, switched_on
+
+#: Where a long id may go on in the next line.
+_BREAKS = re.compile(r"(?<=[/._:-])")
 
 #: Not known.
 DASH = "–"
@@ -37,13 +41,13 @@ LABELS: Mapping[str, str] = {
 #: The page's columns, by the name they are sorted by.
 HEADS = (
     ("model", "Model"),
-    ("thinking", "Thinking"),
-    ("tools", "Live tools"),
-    ("structured", "Structured output"),
-    ("inputs", "Inputs"),
-    ("context", "Context"),
-    ("output", "Longest answer"),
-    ("price", "USD per million in / out"),
+    ("thinking", LABELS["thinking"]),
+    ("tools", LABELS["tools"]),
+    ("structured", LABELS["structuredOutput"]),
+    ("inputs", LABELS["inputs"]),
+    ("context", LABELS["contextWindow"]),
+    ("output", LABELS["maxOutput"]),
+    ("price", "USD per million in\u00a0/\u00a0out"),
     ("notes", "Notes and sources"),
 )
 
@@ -69,16 +73,16 @@ DIRECTIONS = (
 )
 
 FILTER_LABELS: Mapping[str, str] = {
-    "thinking": "Thinking",
-    "tools": "Live tools",
-    "structured": "Structured output",
+    "thinking": LABELS["thinking"],
+    "tools": LABELS["tools"],
+    "structured": LABELS["structuredOutput"],
     "input": "Takes",
 }
 
 #: (column, its values with what they mean), for readers of the page.
 MEANINGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
-        "Thinking",
+        LABELS["thinking"],
         (
             ("none", "the model does not think"),
             ("hidden", "it thinks, and the vendor shows nothing of it"),
@@ -88,7 +92,7 @@ MEANINGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
-        "Live tools",
+        LABELS["tools"],
         (
             ("none", "the model calls no tools"),
             ("serial", "one tool at a time, streamed"),
@@ -96,7 +100,7 @@ MEANINGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
-        "Structured output",
+        LABELS["structuredOutput"],
         (
             ("none", "a response format is refused"),
             ("tool", "the schema is told in the prompt, and the answer is checked against it"),
@@ -164,6 +168,8 @@ def cells(row: Mapping[str, t.Any]) -> dict[str, t.Any]:
     """A row as the page draws it: texts, and for each column of :data:`HEADS` where its claim comes from."""
     return {
         "id": row["id"],
+        "parts": _BREAKS.split(row["id"]),
+        "labels": dict(HEADS),
         "title": row["title"],
         "thinking": row["thinking"],
         "levels": row["thinkingControl"],

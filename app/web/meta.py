@@ -5,6 +5,8 @@ Law of this room: nothing here touches a provider or the store; the answers are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flask import Blueprint, Flask, Response, request
 
 from app import __version__
@@ -32,9 +34,11 @@ def capabilities() -> Response:
     family, model = wanted.get("family"), wanted.get("model")
     plugins = services().plugins
     if family is not None and family not in plugins.families:
-        problems.append(
-            Problem("family", f"no family '{family[:100]}'; there are {', '.join(plugins.families)}")
-        )
+        problems.append(_no_family("family", family, plugins.families))
+    if family is None and model is not None and "/" in model:
+        of_model = model.partition("/")[0]
+        if of_model not in plugins.families:
+            problems.append(_no_family("model", of_model, plugins.families))
     if model == "":
         problems.append(Problem("model", "names no model; leave it out for all"))
     if problems:
@@ -46,6 +50,10 @@ def capabilities() -> Response:
     named = {row["family"] for row in rows} if family is None else {family}
     families = [row for row in whole.families if row["id"] in named]
     return Response(capability_table.answer(rows, families), content_type="application/json")
+
+
+def _no_family(parameter: str, family: str, known: Iterable[str]) -> Problem:
+    return Problem(parameter, f"no family '{family[:100]}'; there are {', '.join(known)}")
 
 
 def _whole_table(whole: capability_table.Snapshot) -> Response:

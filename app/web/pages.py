@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
-from flask import Blueprint, Flask, Response, current_app, render_template, request
+from flask import Blueprint, Flask, Response, abort, current_app, render_template, request
 from markupsafe import Markup
 
 from app.errors import ApiError
 from app.web import capability_table
 from app.web.capability_query import CHOICES, SORTS, Query, Row, parse
 from app.web.capability_words import DIRECTIONS, FILTER_LABELS, HEADS, MEANINGS, cells
+from plugins.capabilities import ANY_MODEL
 
 #: Rows of one page of the table.
 PAGE_ROWS = 100
@@ -85,10 +86,19 @@ def file_url(name: str) -> str:
     return f"static/{name}?v={static_files()[name].version}"
 
 
+def home() -> Response:
+    """The way to the page there is, for browsers; nothing for programs, as at any other address that is none."""
+    kinds = request.accept_mimetypes
+    if kinds["text/html"] <= kinds["application/json"]:
+        abort(404)
+    return Response(status=302, headers={"Location": "capabilities", "Vary": "Accept"})
+
+
 def capabilities() -> Response:
     """The capability table: ``?q=&family=&thinking=&tools=&structured=&input=&sort=&page=``.
 
-    What means nothing is left out and said on the page: an address that somebody typed is no reason for an error.
+    What means nothing is left out and said on the page, with status 200: an address that somebody typed still shows
+    the table. The API answers the same with a 400, lest a program take the whole table for what it asked for.
     """
     whole = capability_table.table().current()
     query, problems = parse(request.args, [row["id"] for row in whole.families])
@@ -108,7 +118,8 @@ def capabilities() -> Response:
         heads=[_head(query, name, label) for name, label in HEADS],
         rows=[_drawn(whole, row) for row in found[first : first + PAGE_ROWS]],
         total=len(found),
-        everything=len(whole.rows),
+        named=sum(row["model"] != ANY_MODEL for row in whole.rows),
+        servers=sum(row["model"] == ANY_MODEL for row in whole.rows),
         first=first + 1,
         last=min(first + PAGE_ROWS, len(found)),
         before=_address(replace(query, page=query.page - 1)) if query.page > 1 else None,
@@ -140,6 +151,7 @@ def _drawn(whole: capability_table.Snapshot, row: Row) -> Markup:
 def install(app: Flask) -> None:
     """Put the routes on ``app``."""
     blueprint = Blueprint("pages", __name__)
+    blueprint.add_url_rule("/", view_func=home)
     blueprint.add_url_rule("/capabilities", view_func=capabilities)
     blueprint.add_url_rule("/static/<name>", view_func=static_file)
     app.register_blueprint(blueprint)

@@ -81,13 +81,15 @@ def page() -> str:
     """``docs/capabilities.md``."""
     families = _families()
     count = sum(row["models"] for row in families)
+    servers = sum(not row["models"] for row in families)
     sections = [
         "# Capabilities",
         "What models can do and what of it Studio shows. The runtime, the 400 messages, `GET /api/capabilities`, the page "
         "`/capabilities` of a running server, `studio capabilities` and these tables read the same objects. Nothing is "
         "invented: what is not claimed here is not shown, and refused where it is asked for.",
         f"Sizes, prices and much else come from the {registry_source()}; what is exposed of thinking never does, it is each "
-        f"family's own statement with its source. There are {count:,} models in {len(families)} families; here those that can "
+        f"family's own statement with its source. There are {count:,} models in {len(families)} families (for {servers} of them "
+        "one row, `*`, stands for whatever their server has); here those that can "
         "do the same share a row. One model, with the source of each claim: `studio capabilities --model "
         "anthropic/claude-sonnet-4-5 --sources`, or the page.",
         _meanings(),

@@ -78,7 +78,8 @@ def get(application: t.Any) -> t.Callable[..., t.Any]:
 
 
 def models(page: str) -> list[str]:
-    return [html.unescape(name) for name in re.findall(r'class="model"><code>(.*?)</code>', page)]
+    found = re.findall(r'class="model"><code>(.*?)</code>', page)
+    return [html.unescape(name.replace("<wbr>", "")) for name in found]
 
 
 @pytest.fixture
@@ -119,7 +120,9 @@ def test_an_address_is_a_view(get: t.Any, table: list[dict[str, t.Any]]) -> None
     assert 'value="opus"' in page
     assert '<option value="anthropic" selected>' in page
     assert 'class="price" aria-sort="descending"' in page
-    assert "No model is like that." in get("?q=nonesuch").get_data(as_text=True)
+    none = get("?q=nonesuch").get_data(as_text=True)
+    assert "No model is like that." in none
+    assert '<a href="capabilities" data-live="all">Show all models</a>' in none
 
 
 def test_a_long_table_comes_in_pages(get: t.Any) -> None:
@@ -239,6 +242,24 @@ def test_the_api_is_kept_encoded_and_a_caller_who_has_it_gets_no_more(get: t.Any
     assert application.extensions["studio.capabilities"].current() is kept
     application.extensions["studio"].plugins.listings.generation += 1
     assert application.extensions["studio.capabilities"].current() is not kept
+
+
+def test_the_root_is_the_way_to_the_page_for_browsers_only(get: t.Any) -> None:
+    seen = get(path="/", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert (seen.status_code, seen.headers["Location"], seen.headers["Vary"]) == (
+        302,
+        "capabilities",
+        "Accept",
+    )
+    for accept in ("*/*", "application/json", ""):
+        assert get(path="/", Accept=accept).get_json()["error"]["code"] == "not_found"
+
+
+def test_a_model_of_no_family_is_refused_by_the_api(get: t.Any) -> None:
+    for query in ("?family=nope", "?model=nope/x"):
+        seen = get(query, "/api/capabilities")
+        assert seen.status_code == 400
+        assert "no family 'nope'; there are" in seen.get_json()["error"]["message"]
 
 
 def test_a_file_that_is_not_there_is_a_404(get: t.Any) -> None:
