@@ -23,7 +23,7 @@ from plugins import hookspecs, time_limit
 
 _T = t.TypeVar("_T")
 
-log = logging.getLogger("studio.plugins")
+log = logging.getLogger("studio.plugins.report")
 
 #: Seconds that the import and the hooks of one plugin may take together.
 LOAD_S = 10.0

@@ -51,6 +51,8 @@ def main(args: t.Sequence[str] | None = None) -> int:
     :returns: 0 done, 1 failed, 2 bad input, 130 interrupted.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    # What is wrong with a plugin `studio plugins` says, the kit, and the log of a server; no need in every command.
+    logging.getLogger("studio.plugins.report").setLevel(logging.ERROR)
     try:
         result = cli.main(
             args=None if args is None else list(args), prog_name="studio", standalone_mode=False

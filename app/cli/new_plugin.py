@@ -6,6 +6,7 @@ Law of this room: it writes into one new folder and changes nothing else.
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -38,8 +39,15 @@ def new_plugin(name: str, into: Path) -> int:
         click.echo(f"{refused}", err=True)
         return 2
     click.echo(f"{folder}\n")
-    click.echo("Install it beside Studio and look at it:\n")
-    click.echo(f"  pip install -e {shlex.quote(str(folder))}")
-    click.echo("  studio plugins")
-    click.echo(f"  studio conformance --plugin {name}")
+    click.echo("Install it beside Studio and look at it; a server that is running has to be restarted:\n")
+    click.echo(f"  {_own('python')} -m pip install -e {shlex.quote(str(folder))}")
+    click.echo(f"  {_own('studio')} plugins")
+    click.echo(f"  {_own('studio')} conformance --plugin {name}")
     return 0
+
+
+def _own(program: str) -> str:
+    """``program`` of the environment Studio is in, as short as it can be written from here."""
+    folder = Path(sys.executable).parent
+    short = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    return shlex.quote(str(short / program))

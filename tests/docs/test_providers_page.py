@@ -8,6 +8,7 @@ import shlex
 import pytest
 
 from docs._tools.pages_plugins import registry
+from plugins.connections import variable_prefix
 from plugins.spec import ConnectionSpec
 from tests.support.shared import ROOT
 
@@ -26,6 +27,22 @@ def configured() -> list[tuple[str, dict[str, str]]]:
             model, _, more = line.removeprefix("# model: ").partition(", with ")
             found.append((model, {**environ, **_variables(more)}))
     return found
+
+
+def test_messages_name_variables_that_the_page_names() -> None:
+    settings = {
+        "AZURE_API_KEY": "x",
+        "CLOUDFLARE_API_KEY": "x",
+        "SNOWFLAKE_PAT": "x",
+        "DATABRICKS_TOKEN": "x",
+    }
+    regions = {"AWS_REGION": "us-east-1", "VERTEXAI_PROJECT": "p"}
+    for environ in ({}, settings, regions):
+        for family in registry().families.values():
+            problem = registry().missing(family, environ)
+            for name in re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", str(problem or "")):
+                generic = name == f"{variable_prefix(family.id)}_API_BASE" or name.endswith("_API_KEY")
+                assert generic or name in PAGE, f"{name}, which {family.id} asks for, is not on the page"
 
 
 def _variables(text: str) -> dict[str, str]:
