@@ -38,33 +38,24 @@ def run(seconds: float, work: Callable[[], _T]) -> _T:
     :raises TooSlow: it took longer. :raises Ended: it raised what is no ``Exception``.
     :raises Exception: what it raised.
     """
-    # The originals: under gevent the names in threading mean greenlets of this very thread.
-    start = get_original("_thread", "start_new_thread")
+    # The original: under gevent the names in threading mean greenlets of this very thread.
     done = get_original("_thread", "allocate_lock")()
     done.acquire()
-    found: list[_T] = []
-    raised: list[BaseException] = []
-
-    def inside() -> None:
-        try:
-            found.append(work())
-        except BaseException as error:
-            raised.append(error)
-        finally:
-            done.release()
-
-    thread = start(inside, ())
-    if not done.acquire(True, seconds):
-        _stop(thread)
-        raise TooSlow(f"not done within {seconds:g} s")
-    return _outcome(found, raised)
+    return _run(seconds, work, done.release, lambda: done.acquire(True, seconds))
 
 
 def run_beside(seconds: float, work: Callable[[], _T]) -> _T:
     """As :func:`run`, for a server that is running: while this greenlet waits, the others go on."""
-    start = get_original("_thread", "start_new_thread")
     hub = gevent.get_hub()
     done = Event()
+    return _run(seconds, work, lambda: hub.loop.run_callback_threadsafe(done.set), lambda: done.wait(seconds))
+
+
+def _run(seconds: float, work: Callable[[], _T], tell: Callable[[], object], wait: Callable[[], bool]) -> _T:
+    """Do ``work()`` in a thread.
+
+    :param tell: called there when it is over. :param wait: whether it was over in time.
+    """
     found: list[_T] = []
     raised: list[BaseException] = []
 
@@ -74,10 +65,10 @@ def run_beside(seconds: float, work: Callable[[], _T]) -> _T:
         except BaseException as error:
             raised.append(error)
         finally:
-            hub.loop.run_callback_threadsafe(done.set)
+            tell()
 
-    thread = start(inside, ())
-    if not done.wait(seconds):
+    thread = get_original("_thread", "start_new_thread")(inside, ())
+    if not wait():
         _stop(thread)
         raise TooSlow(f"not done within {seconds:g} s")
     return _outcome(found, raised)

@@ -9,15 +9,11 @@ from gevent.event import Event
 
 
 class FlowGate:
-    """Closed while the run's reader is too far behind; only the wire driver waits on it.
-
-    ``sole`` tells whether the reader who asks is the only one: any other slow reader is cut instead.
-    """
+    """Closed while the run's reader is too far behind; only the wire driver waits on it."""
 
     def __init__(self) -> None:
         self._open = Event()
         self._open.set()
-        self.shut_count = 0
         #: The driver has to wait before its next read. A plain attribute: it is asked once a token.
         self.closed = False
 
@@ -25,7 +21,6 @@ class FlowGate:
         """Close the gate."""
         if not self.closed:
             self.closed = True
-            self.shut_count += 1
             self._open.clear()
 
     def open(self) -> None:

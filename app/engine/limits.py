@@ -65,26 +65,26 @@ class _Waiter:
         self.ready = Event()
 
 
-class Line:
+class Queue:
     """The slots of one family and those who wait for them.
 
     :ivar limit: how many there are; may change between calls.
     """
 
-    __slots__ = ("_turns", "active", "limit")
+    __slots__ = ("_waiting_by_run", "active", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.active = 0
         #: Waiters by run; the first run is served next.
-        self._turns: dict[str, deque[_Waiter]] = {}
+        self._waiting_by_run: dict[str, deque[_Waiter]] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._turns.values()))
+        return sum(map(len, self._waiting_by_run.values()))
 
     def take(self) -> bool:
         """Take a slot if one is free and nobody waits for it."""
-        if self._turns or self.active >= self.limit:
+        if self._waiting_by_run or self.active >= self.limit:
             return False
         self.active += 1
         return True
@@ -92,7 +92,7 @@ class Line:
     def join(self, run: str) -> _Waiter:
         """Stand at the end of ``run``'s part of the line."""
         waiter = _Waiter(run)
-        self._turns.setdefault(run, deque()).append(waiter)
+        self._waiting_by_run.setdefault(run, deque()).append(waiter)
         return waiter
 
     def leave(self, waiter: _Waiter) -> None:
@@ -100,10 +100,10 @@ class Line:
         if waiter.granted:
             self.release()
             return
-        mine = self._turns[waiter.run]
+        mine = self._waiting_by_run[waiter.run]
         mine.remove(waiter)
         if not mine:
-            del self._turns[waiter.run]
+            del self._waiting_by_run[waiter.run]
 
     def release(self) -> None:
         """Give a slot back."""
@@ -112,12 +112,12 @@ class Line:
 
     def serve(self) -> None:
         """Give free slots to those who wait."""
-        while self._turns and self.active < self.limit:
-            run = next(iter(self._turns))
-            mine = self._turns.pop(run)
+        while self._waiting_by_run and self.active < self.limit:
+            run = next(iter(self._waiting_by_run))
+            mine = self._waiting_by_run.pop(run)
             waiter = mine.popleft()
             if mine:
-                self._turns[run] = mine  # at the end: the other runs come first
+                self._waiting_by_run[run] = mine  # at the end: the other runs come first
             self.active += 1
             waiter.granted = True
             waiter.ready.set()
@@ -129,7 +129,7 @@ class Slot:
     __slots__ = ("_line", "_now_ms", "_run", "_scope", "_time")
 
     def __init__(
-        self, line: Line, run: str, scope: RunScope, now_ms: Callable[[], int], time: QueueTime
+        self, line: Queue, run: str, scope: RunScope, now_ms: Callable[[], int], time: QueueTime
     ) -> None:
         self._line = line
         self._run = run
@@ -163,13 +163,13 @@ class Limits:
     """The lines of one worker, by family."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, Queue] = {}
 
-    def line(self, family: str, limit: int) -> Line:
+    def line(self, family: str, limit: int) -> Queue:
         """The line of ``family``, with ``limit`` slots from now on."""
         line = self._lines.get(family)
         if line is None:
-            line = self._lines[family] = Line(limit)
+            line = self._lines[family] = Queue(limit)
         line.limit = limit
         return line
 

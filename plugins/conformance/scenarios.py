@@ -95,6 +95,8 @@ def _check_manners(rig: Rig, waits: KitWaits) -> None:
         raise Broken(
             "the wire never calls waits.gate() before it reads: a slow reader could not slow it down"
         )
+    if not waits.moves:
+        raise Broken("the wire never calls waits.progress(): the idle limit would end an answer that comes")
 
 
 def _check_request(rig: Rig) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import typing as t
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,6 +28,7 @@ from providers.local import LocalWire
 from providers.supervisor import Address
 from tests.providers.aws_frames import event, exception
 from tests.support.servers import studio
+from tests.support.shared import ROOT
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -216,9 +219,19 @@ def test_local_conforms_at_an_address_that_exists(tmp_path: Path, monkeypatch: p
     assert verdict.ok, "\n" + render([verdict])
 
 
+_LOADED = """
+import sys
+from app.cli import main
+from plugins.conformance.waits import KitWaits
+from providers.litellm_loading import load
+load(KitWaits())
+sys.exit(main())
+"""
+
+
 @pytest.mark.slow
 def test_the_bridge_conforms_through_litellm_itself(tmp_path: Path) -> None:
-    """In a process of its own: litellm is not for this one."""
+    """In a process of its own: litellm is not for this one. It is imported first: that takes as long as it takes."""
     folder = tmp_path / "recordings"
     folder.mkdir()
     for title in ("text", "thinking", "tool", "parallel", "no-arguments", "error"):
@@ -229,9 +242,12 @@ def test_the_bridge_conforms_through_litellm_itself(tmp_path: Path) -> None:
         if title != "error":
             shutil.copy(FIXTURES / "openai_chat" / f"{title}.chunks", folder)
     with studio(tmp_path / "data", start=False) as made:
-        done = made.run_cli(
-            "conformance", "--plugin", "studio", "--family", "litellm",
-            "--model", "openai/kit-model", "--recordings", str(folder),
+        done = subprocess.run(
+            [
+                sys.executable, "-c", _LOADED, "conformance", "--plugin", "studio", "--family", "litellm",
+                "--model", "openai/kit-model", "--recordings", str(folder),
+            ],
+            cwd=ROOT, env=made.env(), capture_output=True, text=True, timeout=110, check=False,
         )  # fmt: skip
     assert "litellm/openai/kit-model over litellm_bridge: conforms" in done.stdout, done.stdout + done.stderr
 
