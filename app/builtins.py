@@ -81,12 +81,16 @@ class Builtins:
 
     @hookimpl
     def block_types(self) -> Iterable[BlockType]:
-        """``start``, ``agent``, ``response``."""
+        """Every block type, as the reference lists them."""
         from app.blocks.agent import AGENT
+        from app.blocks.condition import CONDITION
+        from app.blocks.loop import LOOP
+        from app.blocks.parallel import PARALLEL
         from app.blocks.response import RESPONSE
+        from app.blocks.set import SET
         from app.blocks.start import START
 
-        return [START, AGENT, RESPONSE]
+        return [START, AGENT, CONDITION, LOOP, PARALLEL, SET, RESPONSE]
 
     @hookimpl
     def tools(self) -> Iterable[Tool]:

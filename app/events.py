@@ -144,6 +144,24 @@ class StreamFailed(RunEvent, frozen=True, gc=False):
     message: str
 
 
+class LoopIteration(RunEvent, frozen=True, gc=False):
+    """A loop runs its body (``loop``, before the body's first block) or is over (``exit``, once; ``iteration`` is how
+    many were done). ``iteration`` counts from 1.
+    """
+
+    block: str
+    iteration: int
+    path: t.Literal["loop", "exit"]
+
+
+class RouteChosen(RunEvent, frozen=True, gc=False):
+    """A condition or router chose where to go on. ``reason``: why, in words, where a model chose."""
+
+    block: str
+    route: str
+    reason: str | None = None
+
+
 class UsageReported(RunEvent, frozen=True, gc=False):
     """What one model call used.
 

@@ -122,10 +122,11 @@ class RunState:
     def _block_finished(self, ts: int, event: ev.BlockFinished) -> None:
         state = self.blocks.get(event.block)
         if event.status == "skipped":
-            if state is not None:
+            if state is not None and (state.status == "running" or state.execution >= event.execution):
                 raise InvariantBroken(f"block {event.block} was skipped after it started")
-            info = self._names.get(event.block)
+            info = self._names.get(event.block.partition("[")[0])
             state = BlockState(event.block, info.type if info else "", info.name if info else event.block)
+            state.execution = event.execution
             self.blocks[event.block] = state
         elif state is None or state.status != "running":
             raise InvariantBroken(f"block {event.block} ended without a start")
@@ -213,6 +214,11 @@ class RunState:
                 raise InvariantBroken(f"the run ended while {state.block} was running")
         self.terminal = event
         self.ended_at = ts
+
+    def executions(self, block: str) -> int:
+        """How often an instance has run, or was skipped, so far."""
+        state = self.blocks.get(block)
+        return 0 if state is None else state.execution
 
     # -- what the fold makes -----------------------------------------------------------------
 

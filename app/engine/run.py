@@ -17,21 +17,21 @@ from gevent.event import Event
 
 from app import events as ev
 from app.engine import settle
-from app.engine.blocks import BlockRunner
 from app.engine.emitter import Emitter, Subscriber
+from app.engine.frames import BodyResult, Frame
 from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
+from app.engine.region import RegionRun, run_body
 from app.engine.run_log import RunLog
-from app.engine.scheduler import BlockRow, Finished, Skip, next_steps
 from app.engine.scope import Cancelled, RunScope
 from app.engine.services import Services
 from app.engine.usage import usage_object
 from app.errors import BlockError, RunError
 from app.state import RunState
-from app.workflows.compiled import CompiledWorkflow
+from app.workflows.compiled import CompiledWorkflow, Region
 
 log = logging.getLogger("studio.runs")
 
@@ -80,14 +80,14 @@ class Run:
         self.done = Event()
         self.queue_time = QueueTime(services.clock.now_ms)
         self.created_at = services.clock.now_ms()
-        self.rows: dict[str, BlockRow] = {}
         self.detail = ""
         self.ending: ev.Terminal | None = None
+        #: Blocks whose failure an error edge took up, in order.
+        self.caught: list[str] = []
         self._on_end = on_end
         self.readers = Readers(
             request.on_disconnect, request.disconnect_grace_s, lambda: self.cancel("client_disconnected")
         )
-        self._blocks = BlockRunner(self)
 
     # -- for surfaces ------------------------------------------------------------------------
 
@@ -150,42 +150,19 @@ class Run:
             self._end(terminal)
 
     def _drive(self) -> ev.Terminal:
-        """Start, then do what the scheduler says until nothing is left."""
+        """Run the region that lies in no body, and with it everything."""
         request, workflow = self.request, self.request.workflow
         edges = [(e.source, e.handle, e.target) for e in workflow.edges]
         self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
-        while True:
-            steps = next_steps(workflow, self.rows)
-            starts: list[str] = []
-            for step in steps:
-                if isinstance(step, Finished):
-                    return self._completed(step.last)
-                if isinstance(step, Skip):
-                    self.rows[step.block] = BlockRow("skipped")
-                    self.emitter.emit(ev.BlockFinished(step.block, "skipped"))
-                else:
-                    starts.append(step.block)
-            if len(starts) == len(steps):  # a skip may free more blocks: ask again before anything runs
-                self._start(starts)
+        return self._completed(RegionRun(self, workflow.root, Frame(), self.scope).drive())
 
-    def _start(self, starts: list[str]) -> None:
-        """Run the only block that can move in this greenlet; several each in their own.
-
-        Without any, and with no greenlet left, a block has failed: the wait raises what its failure cancelled.
-        """
-        if len(starts) == 1 and not self.scope.greenlets:
-            self._blocks.run(starts[0])
-            return
-        for block in starts:
-            self.rows[block] = BlockRow("running")
-            self.scope.spawn(self._blocks.run, block)
-        self._blocks.wait_for_one()
+    def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
+        """See :func:`app.engine.region.run_body`."""
+        return run_body(self, region, frame, outer)
 
     def _completed(self, last: tuple[str, ...]) -> ev.Terminal:
         outputs = self.state.outputs()
-        caught = [
-            block for block, row in self.rows.items() if row.outcome == "failed" and row.handle == "error"
-        ]
+        caught = self.caught
         return ev.RunCompleted(
             settle.run_output(self.request.workflow, outputs, last),
             outputs,
@@ -243,7 +220,6 @@ class Run:
             self.scope.close()
             self._on_end(self)
             self.done.set()
-            del self._blocks  # it holds the run: what a run leaves behind must be freed without the collector
 
     def _cancelled(self, cause: str) -> ev.Terminal:
         if cause == "execution_timeout":

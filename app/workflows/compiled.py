@@ -31,13 +31,28 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """The blocks that are scheduled together, in document order, and the edges between them.
+
+    ``entries`` start at once. ``leaves``: the handles by which this body's blocks lead out of it.
+    """
+
+    blocks: tuple[str, ...]
+    incoming: Mapping[str, tuple[Edge, ...]]
+    outgoing: Mapping[str, tuple[Edge, ...]]
+    entries: tuple[str, ...]
+    leaves: tuple[Edge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledBlock:
     """A block with its type and its config as an instance of the type's dataclass.
 
     ``timeout_s`` bounds one execution (seconds), ``retries`` counts further attempts. ``on_error``: ``fail`` ends
     the run unless an ``error`` edge leaves the block, ``continue`` goes on without its output. A type whose config
     has one of these three fields itself gets the value there, and the default stays here.
-    ``structured``: the output is made from a response format, its text is never streamed live.
+    ``structured``: the output is made from a response format, its text is never streamed live. ``bodies``: the
+    handles behind which blocks hang that this block runs.
     """
 
     id: str
@@ -48,6 +63,7 @@ class CompiledBlock:
     retries: int = 0
     on_error: t.Literal["fail", "continue"] = "fail"
     structured: bool = False
+    bodies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,8 @@ class CompiledWorkflow:
     :ivar incoming: edges by target, in document order; a block without any is left out.
     :ivar outgoing: edges by source, likewise.
     :ivar entry: id of the block a run begins with.
+    :ivar inside: the blocks of each body, nested bodies included. :ivar regions: what is scheduled together, by body;
+        the root's under None.
     :ivar warnings: what may be a mistake but can run.
     """
 
@@ -91,7 +109,14 @@ class CompiledWorkflow:
     entry: str
     variables: Mapping[str, t.Any]
     settings: WorkflowSettings
+    inside: Mapping[tuple[str, str], frozenset[str]]
+    regions: Mapping[tuple[str, str] | None, Region]
     warnings: tuple[Problem, ...] = ()
+
+    @property
+    def root(self) -> Region:
+        """The region that lies in no body."""
+        return self.regions[None]
 
     def infos(self) -> tuple[BlockInfo, ...]:
         """The blocks as ``RunStarted`` tells them, in document order."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from app.errors import Problem, ValidationFailed
 from app.schemas import derive
 from app.schemas.paths import did_you_mean, in_document_order, join, shown, split
-from app.workflows import graph
+from app.workflows import graph, regions
 from app.workflows.agent_rules import agent_problems, is_not_supported
 from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.document import parse
@@ -149,9 +149,15 @@ class _Compiler:
         types = {e.id: self._types.get(e.type) for e in entries if e is not None}
         edges = self._edges(raw_edges, types, all_known=None not in entries)
         blocks = [self._block(e, index) for index, e in enumerate(entries) if e is not None]
-        entry = self._graph(entries, types, edges)
+        containers = {block.id: block.bodies for block in blocks if block is not None and block.bodies}
+        entry = self._graph(entries, types, edges, containers)
+        self._named_handles(edges, [block for block in blocks if block is not None])
         self._check_reads(types)
-        if self.problems or shape is None or chosen is None or entry is None:
+        if entry is None or self.problems:
+            return None
+        inside = regions.bodies(entry, edges.values(), containers)
+        self._check_bodies(inside, types, edges)
+        if self.problems or shape is None or chosen is None:
             return None
         return CompiledWorkflow(
             name=shape.name,
@@ -163,6 +169,8 @@ class _Compiler:
             entry=entry,
             variables=shape.variables,
             settings=chosen,
+            inside=inside,
+            regions=regions.regions(types, tuple(edges.values()), entry, inside),
             warnings=tuple(in_document_order(tree, self._warnings)),
         )
 
@@ -257,6 +265,8 @@ class _Compiler:
     def _handle(self, edge: Edge, block_type: BlockType | None, path: str) -> None:
         if block_type is None or edge.handle in block_type.handles:
             return
+        if any(handle.endswith(":") and edge.handle.startswith(handle) for handle in block_type.handles):
+            return  # which names there are depends on the config: see _named_handles
         named = [handle for handle in block_type.handles if handle]
         plain = "leave it out for the plain edge. " if "" in block_type.handles else ""
         near = did_you_mean(edge.handle, named)
@@ -264,6 +274,42 @@ class _Compiler:
             f"{shown(edge.handle)} is no handle" if edge.handle else "is required: there is no plain edge"
         )
         self._say(path, f"{subject} of the type {block_type.type_name}; {plain}{near}".rstrip("; "))
+
+    def _named_handles(self, edges: Mapping[str, Edge], blocks: list[CompiledBlock]) -> None:
+        """Handles that a config names, such as a router's routes."""
+        named = {b.id: b.type.named(b.config) for b in blocks if b.type.named is not None}
+        for path, edge in edges.items():
+            handles = named.get(edge.source)
+            if handles is None or ":" not in edge.handle or edge.handle in handles:
+                continue
+            near = did_you_mean(edge.handle, handles)
+            self._say(
+                join(path, "source_handle"),
+                f"{shown(edge.handle)} is not named by {edge.source}'s config. {near}",
+            )
+
+    def _check_bodies(
+        self,
+        inside: Mapping[tuple[str, str], frozenset[str]],
+        types: Mapping[str, BlockType | None],
+        edges: Mapping[str, Edge],
+    ) -> None:
+        """A body that returns to its container has blocks, and no other way out."""
+        places = {edge.source: path for path, edge in edges.items()}
+        for (container, handle), body in inside.items():
+            kind = types[container]
+            if kind is None or handle not in kind.returns:
+                continue
+            if not body:
+                where = places.get(container, "blocks")
+                self._say(
+                    where,
+                    f'"{container}" has no body; add an edge with source_handle {handle} to its first block',
+                )
+            for path, edge in edges.items():
+                if edge.source in body and edge.target not in body and edge.target != container:
+                    message = f'leaves the body of "{container}"; lead back to it, and go on from its exit'
+                    self._say(join(path, "target"), message)
 
     def _block(self, entry: _Block, index: int) -> CompiledBlock | None:
         block_type = self._types.get(entry.type)
@@ -297,6 +343,7 @@ class _Compiler:
         return CompiledBlock(
             entry.id, block_type, entry.name or entry.id, config,
             common.timeout_s, common.retries, common.on_error, structured,
+            block_type.bodies(config) if block_type.bodies is not None else (),
         )  # fmt: skip
 
     def _own_rules(self, block_type: BlockType, config: t.Any, path: str) -> list[Problem]:
@@ -333,7 +380,11 @@ class _Compiler:
                 self._warnings.append(Problem(where, warning))
 
     def _graph(
-        self, entries: list[_Block | None], types: Mapping[str, BlockType | None], edges: Mapping[str, Edge]
+        self,
+        entries: list[_Block | None],
+        types: Mapping[str, BlockType | None],
+        edges: Mapping[str, Edge],
+        containers: Mapping[str, tuple[str, ...]],
     ) -> str | None:
         broken = any(problem.path.startswith("edges") for problem in self.problems)
         if not types or None in entries or broken:
@@ -342,7 +393,17 @@ class _Compiler:
         for index, known in enumerate(entries):
             if known is not None:
                 places.setdefault(known.id, join("blocks", index))
-        entry, problems = graph.check(places, types, edges)
+        returning = {
+            name: [
+                handle for handle in handles if (kind := types[name]) is not None and handle in kind.returns
+            ]
+            for name, handles in containers.items()
+        }
+
+        def leading_back(start: str, given: t.Iterable[Edge]) -> set[Edge]:
+            return regions.back_edges(given, regions.bodies(start, given, returning))
+
+        entry, problems = graph.check(places, types, edges, leading_back)
         self.problems += problems
         return entry
 

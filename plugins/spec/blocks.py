@@ -44,6 +44,26 @@ class BlockContext(t.Protocol):
     def flush(self) -> None:
         """Hand what was emitted to the clients; call once per batch of events."""
 
+    def take(self, *handles: str) -> None:
+        """Leave by these handles instead of the plain edge."""
+
+    def body(
+        self,
+        handle: str,
+        *,
+        loop: Mapping[str, t.Any] | None = None,
+        index: int | None = None,
+        waits: Waits | None = None,
+    ) -> t.Any:
+        """Run the body behind ``handle`` once, to its end.
+
+        :param loop: what templates in it see as ``loop``; default: what this block sees itself.
+        :param index: one of several that run at once; the ids of its blocks end in ``[index]``.
+        :param waits: those of a job of :meth:`gather`.
+        :returns: ``outputs`` of its last blocks by id, and the handles that led out of it (``leaves``).
+        :raises BlockError: a block in it failed; everything else in it has ended.
+        """
+
     def render(self, template: str, **extra: t.Any) -> str:
         """Render a sandboxed template over ``input``, ``blocks``, ``vars`` and ``extra``."""
 
@@ -101,6 +121,10 @@ class BlockType:
     :ivar entry: a workflow has exactly one block of an entry type.
     :ivar check: extra validation of a config: ``check(config, path) -> list of (path, message)``.
     :ivar summary: one sentence for the reference.
+    :ivar bodies: of a type that runs other blocks, the handles behind which they hang, by config;
+        ``context.body(handle)`` runs one.
+    :ivar returns: handles whose bodies' last blocks lead back to this block: the only legal cycles.
+    :ivar named: handles that depend on the config, e.g. a router's ``route:<name>``; ``handles`` then has ``route:``.
     """
 
     type_name: str
@@ -111,3 +135,6 @@ class BlockType:
     entry: bool = False
     check: Callable[[t.Any, str], list[tuple[str, str]]] | None = None
     outputs: tuple[str, ...] | None = None
+    bodies: Callable[[t.Any], tuple[str, ...]] | None = None
+    returns: tuple[str, ...] = ()
+    named: Callable[[t.Any], tuple[str, ...]] | None = None

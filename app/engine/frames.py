@@ -1,0 +1,29 @@
+"""Where in a run a region runs, and what it came to. Values only."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where in a run a region runs.
+
+    :ivar suffix: appended to the ids of its blocks: ``[2]`` in the third of several that run at once.
+    :ivar loop: what templates see as ``loop``; None outside of loops.
+    :ivar looping: a loop around it may run its blocks again, so no answer is final yet.
+    """
+
+    suffix: str = ""
+    loop: Mapping[str, t.Any] | None = None
+    looping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BodyResult:
+    """What one run through a body came to: the outputs of its last blocks by id, the handles that led out of it."""
+
+    outputs: Mapping[str, Mapping[str, t.Any]] = field(default_factory=dict)
+    leaves: frozenset[str] = frozenset()
