@@ -57,7 +57,10 @@ def call_entry(
 
 
 class BlockState(msgspec.Struct):
-    """One block instance. ``live``: text of the open turn; ``turn`` is -1 before the first and between turns."""
+    """One block instance. ``live``: text of the open turn; ``turn`` is -1 before the first and between turns.
+
+    ``spoke``: an agent inside of it said something, or voted, for all to see.
+    """
 
     block: str
     type: str
@@ -76,6 +79,7 @@ class BlockState(msgspec.Struct):
     partial: str = ""
     settled: str | None = None
     calls: dict[str, CallState] = msgspec.field(default_factory=dict)
+    spoke: bool = False
 
 
 class RunState:
@@ -191,6 +195,9 @@ class RunState:
         call.started_at = event.started_at
         call.ended_at = event.at
 
+    def _spoke(self, ts: int, event: ev.AgentMessage | ev.VoteCast) -> None:
+        self._open(event.block).spoke = True
+
     def _settled(self, ts: int, event: ev.AnswerSettled) -> None:
         state = self.blocks.get(event.block)
         if state is None or state.settled is not None:
@@ -227,11 +234,13 @@ class RunState:
         return [state for state in self.blocks.values() if state.status == "running"]
 
     def tool_calls(self) -> dict[str, list[dict[str, t.Any]]]:
-        """``{block: [call]}`` for every agent that ran, calls in order of announcement, with payloads."""
+        """``{block: [call]}`` for every agent that ran and whatever else called tools, calls in order of
+        announcement, with payloads.
+        """
         return {
             name: [call.entry() for call in state.calls.values()]
             for name, state in self.blocks.items()
-            if state.type == "agent" and state.status != "skipped"
+            if (state.type == "agent" or state.calls) and state.status != "skipped"
         }
 
     def visible(self) -> dict[str, Mapping[str, t.Any]]:
@@ -266,6 +275,8 @@ _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.TurnEnded: RunState._turn_ended,
     ev.ToolStarted: RunState._tool_started,
     ev.ToolFinished: RunState._tool_finished,
+    ev.AgentMessage: RunState._spoke,
+    ev.VoteCast: RunState._spoke,
     ev.AnswerSettled: RunState._settled,
     ev.AnswerRetracted: RunState._retracted,
     ev.UsageReported: RunState._usage,

@@ -16,7 +16,7 @@ from app.engine.context import RunningBlock
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError, RunError
-from app.workflows.compiled import AGENT, CompiledBlock
+from app.workflows.compiled import CompiledBlock
 
 if t.TYPE_CHECKING:
     from app.engine.frames import Frame
@@ -74,7 +74,7 @@ class _Instance:
                 return self._attempt()
             except BlockError:
                 state = self._run.state.blocks[self.name]
-                if state.calls or state.live:  # something was shown: a repeat would show it twice
+                if state.calls or state.live or state.spoke:  # something was shown: a repeat would show it twice
                     raise
         return self._attempt()
 
@@ -106,8 +106,8 @@ class _Instance:
 
     def _executed(self, output: Mapping[str, t.Any]) -> BlockRow:
         run = self._run
-        if self._block.type.type_name == AGENT and not self._frame.looping:
-            run.emitter.emit(ev.AnswerSettled(self.name, str(output["content"])))
+        if not self._frame.looping:
+            self._settle(self.name, self._block, output)
         self._settle_body()
         self._finish(
             ev.BlockFinished(self.name, "executed", output, None, None, self._since(), self._execution)
@@ -133,27 +133,30 @@ class _Instance:
         leads_on = any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ()))
         if not leads_on and block.on_error != "continue":
             raise error
-        if state.partial and state.type == AGENT:
+        if state.partial and block.type.answers:
             run.emitter.emit(ev.StreamFailed(self.name, error.message))
         if leads_on:
             run.caught.append(self.name)
         return BlockRow("failed", frozenset({"error"} if leads_on else {""}))
 
     def _settle_body(self) -> None:
-        """The answers of a loop's agents are final when the outermost loop around them has ended."""
+        """The answers in a loop's body are final when the outermost loop around them has ended."""
         run, workflow = self._run, self._run.request.workflow
         if not self._block.bodies or self._frame.looping:
             return
         inside = {block for handle in self._block.bodies for block in workflow.inside[self._block.id, handle]}
         for name, state in run.state.blocks.items():
             base = name.partition("[")[0]
-            if (
-                base in inside
-                and state.type == AGENT
-                and state.settled is None
-                and state.final_text is not None
-            ):
-                run.emitter.emit(ev.AnswerSettled(name, state.final_text))
+            if base in inside and state.status == "executed" and state.output is not None:
+                self._settle(name, workflow.blocks[base], state.output)
+
+    def _settle(self, name: str, block: CompiledBlock, output: Mapping[str, t.Any]) -> None:
+        """Tell the final answer of a block that has one: its final turn's text, or what it made of its agents'."""
+        state = self._run.state.blocks[name]
+        if block.type.answers and state.settled is None:
+            text = output.get("content") if state.final_text is None else state.final_text
+            if isinstance(text, str):
+                self._run.emitter.emit(ev.AnswerSettled(name, text))
 
     def _finish(self, event: ev.BlockFinished) -> None:
         self._run.emitter.emit(event)

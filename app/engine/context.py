@@ -5,6 +5,7 @@ Law of this room: a thin door; it decides nothing.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
@@ -139,6 +140,28 @@ class RunningBlock:
     def gather(self, jobs: Sequence[Callable[[Waits], None]]) -> None:
         """Run jobs concurrently."""
         gather(self.scope, jobs)
+
+    def at_once(self, jobs: Sequence[Callable[[RunningBlock], None]]) -> None:
+        """Run jobs concurrently, each with a context of its own."""
+        time = self._run.queue_time
+
+        def bound(job: Callable[[RunningBlock], None]) -> Callable[[Waits], None]:
+            def run(waits: Waits) -> None:
+                inner = copy.copy(self)
+                inner.waits = inner.scope = t.cast(RunScope, waits)
+                time.block(1)
+                try:
+                    job(inner)
+                finally:
+                    time.block(-1)
+
+            return run
+
+        time.block(-1)  # meanwhile this block only waits
+        try:
+            self.gather([bound(job) for job in jobs])
+        finally:
+            time.block(1)
 
     def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], t.Any]) -> t.Any:
         """Run ``fn`` under a deadline."""
