@@ -31,6 +31,7 @@ from app.engine.services import Services
 from app.engine.usage import usage_object
 from app.errors import BlockError, RunError
 from app.state import RunState
+from app.store.threads import ThreadRow
 from app.workflows.compiled import CompiledWorkflow, Region
 
 log = logging.getLogger("studio.runs")
@@ -49,6 +50,7 @@ class RunRequest:
     :ivar timeout_s: the run's deadline in seconds.
     :ivar on_disconnect: ``cancel`` or ``continue`` when the last reader has gone for ``disconnect_grace_s``.
     :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
+    :ivar thread: the thread it has entered; None outside of any.
     """
 
     run_id: str
@@ -62,6 +64,12 @@ class RunRequest:
     on_disconnect: str = "cancel"
     disconnect_grace_s: float = 0.0
     show_thinking: bool = False
+    thread: ThreadRow | None = None
+
+    @property
+    def thread_id(self) -> str | None:
+        """The id of its thread."""
+        return None if self.thread is None else self.thread.id
 
 
 class Run:
