@@ -106,6 +106,17 @@ class ToolStarted(RunEvent, frozen=True, gc=False):
     at: int
 
 
+class ToolExecuting(RunEvent, frozen=True, gc=False):
+    """A call that was announced is now made. Calls that cannot run have none."""
+
+    block: str
+    turn: int
+    id: str
+    name: str
+    arguments: t.Any
+    at: int
+
+
 class ToolFinished(RunEvent, frozen=True, gc=False):
     """A call was settled; same id as its start. ``arguments``: the parsed object, or the raw text when it was none."""
 
@@ -160,6 +171,12 @@ class RouteChosen(RunEvent, frozen=True, gc=False):
     block: str
     route: str
     reason: str | None = None
+
+
+class FlowChanged(RunEvent, frozen=True, gc=False):
+    """Where the next message of the thread enters: at block ``pinned``, or at the start (None)."""
+
+    pinned: str | None
 
 
 class AgentMessage(RunEvent, frozen=True, gc=False):
@@ -286,10 +303,11 @@ class RunFailed(Terminal, frozen=True, gc=False):
 
 
 class RunCancelled(Terminal, frozen=True, gc=False):
-    """The run was stopped."""
+    """The run was stopped. ``following``: what would have run next, in document order."""
 
     cause: CancelCause
     usage: Mapping[str, t.Any]
+    following: Sequence[str] = ()
 
 
 class RunTimedOut(Terminal, frozen=True, gc=False):

@@ -79,7 +79,7 @@ def cause_of(terminal: ev.Terminal) -> str | None:
 
 def usage_of(terminal: ev.Terminal) -> Mapping[str, t.Any]:
     """The usage object of an end; every kind of end has one."""
-    return t.cast("Mapping[str, t.Any]", terminal.usage)  # type: ignore[attr-defined]  # each declares it last
+    return t.cast("Mapping[str, t.Any]", terminal.usage)  # type: ignore[attr-defined]  # each has it
 
 
 def with_usage(terminal: ev.Terminal, usage: Mapping[str, t.Any]) -> ev.Terminal:
