@@ -89,8 +89,20 @@ class RunError(StudioError):
 
 
 class BlockError(RunError):
-    """A block failed; ``block`` is its instance path, set by the runner when the raiser did not know it."""
+    """A block failed; ``block`` is its instance path, set by the runner when the raiser did not know it.
 
-    def __init__(self, code: str, message: str, *, detail: str = "", block: str | None = None) -> None:
+    :param output: what templates behind its ``error`` edge may read of it, beside ``error`` and ``code``.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        detail: str = "",
+        block: str | None = None,
+        output: Mapping[str, t.Any] | None = None,
+    ) -> None:
         super().__init__(code, message, detail=detail)
         self.block = block
+        self.output = output or {}

@@ -41,6 +41,16 @@ class RunStarted(RunEvent, frozen=True, gc=False):
     edges: Sequence[tuple[str, str, str]]
 
 
+class ChildStarted(RunEvent, frozen=True, gc=False):
+    """The workflow that ``block`` runs begins. Its blocks' paths are ``<block>/<id>``; see :class:`RunStarted`."""
+
+    block: str
+    workflow_id: str
+    version: int | None
+    blocks: Sequence[BlockInfo]
+    edges: Sequence[tuple[str, str, str]]
+
+
 class BlockStarted(RunEvent, frozen=True, gc=False):
     """A block instance began. ``execution`` counts from 1 (a loop runs a block again)."""
 

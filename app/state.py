@@ -7,6 +7,7 @@ broken invariant of the stream raises :class:`InvariantBroken` before anything i
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Callable, Mapping
 
@@ -14,6 +15,14 @@ import msgspec
 
 from app import events as ev
 from app.clock import rfc3339
+
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def plain(instance: str) -> str:
+    """An instance path without the indexes of blocks that run several times at once."""
+    return _INDEX.sub("", instance) if "[" in instance else instance
 
 
 class InvariantBroken(AssertionError):
@@ -115,6 +124,10 @@ class RunState:
         self.started_at = ts
         self._names = {info.id: info for info in event.blocks}
 
+    def _child_started(self, ts: int, event: ev.ChildStarted) -> None:
+        self._open(event.block)
+        self._names.update({f"{plain(event.block)}/{info.id}": info for info in event.blocks})
+
     def _block_started(self, ts: int, event: ev.BlockStarted) -> None:
         old = self.blocks.get(event.block)
         if old is not None and old.status == "running":
@@ -128,7 +141,7 @@ class RunState:
         if event.status == "skipped":
             if state is not None and (state.status == "running" or state.execution >= event.execution):
                 raise InvariantBroken(f"block {event.block} was skipped after it started")
-            info = self._names.get(event.block.partition("[")[0])
+            info = self._names.get(plain(event.block))
             state = BlockState(event.block, info.type if info else "", info.name if info else event.block)
             state.execution = event.execution
             self.blocks[event.block] = state
@@ -268,6 +281,7 @@ class RunState:
 #: One table for all runs: a table of bound methods would be 1.5 KB in each of a thousand streams.
 _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.RunStarted: RunState._run_started,
+    ev.ChildStarted: RunState._child_started,
     ev.BlockStarted: RunState._block_started,
     ev.BlockFinished: RunState._block_finished,
     ev.TextDelta: RunState._text,

@@ -45,7 +45,7 @@ class _Instance:
         self._outer = outer
         self._handles: frozenset[str] = frozenset({""})
         self._started = run.services.clock.now_ms()
-        self.name = block.id + frame.suffix
+        self.name = frame.name(block.id)
         self._execution = run.state.executions(self.name) + 1
 
     def run(self) -> BlockRow:
@@ -54,7 +54,7 @@ class _Instance:
         if standing is not None and (standing.final_text or standing.partial):
             run.emitter.emit(ev.AnswerRetracted(self.name, "iteration"))
         run.emitter.emit(ev.BlockStarted(self.name, block.type.type_name, block.name, self._execution))
-        counts = 0 if block.bodies else 1  # what a container runs counts by itself
+        counts = 0 if block.bodies or block.child is not None else 1  # what a container runs counts by itself
         run.queue_time.block(counts)
         try:
             output = self._output()
@@ -62,6 +62,9 @@ class _Instance:
             if error.block is None:
                 error.block = self.name
             return self._failed(error)
+        except Cancelled:
+            self._cut_off()
+            raise
         else:
             return self._executed(output)
         finally:
@@ -74,7 +77,8 @@ class _Instance:
                 return self._attempt()
             except BlockError:
                 state = self._run.state.blocks[self.name]
-                if state.calls or state.live or state.spoke:  # something was shown: a repeat would show it twice
+                # Something was shown: a repeat would show it twice.
+                if state.calls or state.live or state.spoke:
                     raise
         return self._attempt()
 
@@ -119,11 +123,12 @@ class _Instance:
         state = run.state.blocks[self.name]
         settle.block(run.emitter, state, "error", run.services.clock.now_ms)
         self._settle_body()
+        own = error.output if error.block == self.name else {}
         self._finish(
             ev.BlockFinished(
                 self.name,
                 "failed",
-                {"error": error.message, "code": error.code},
+                {**own, "error": error.message, "code": error.code},
                 error.code,
                 error.message,
                 self._since(),
@@ -139,16 +144,33 @@ class _Instance:
             run.caught.append(self.name)
         return BlockRow("failed", frozenset({"error"} if leads_on else {""}))
 
-    def _settle_body(self) -> None:
-        """The answers in a loop's body are final when the outermost loop around them has ended."""
-        run, workflow = self._run, self._run.request.workflow
-        if not self._block.bodies or self._frame.looping:
+    def _cut_off(self) -> None:
+        """What is around this block has ended, and the run goes on: so has this. A run that ends closes all itself."""
+        run = self._run
+        if run.scope.cause is not None:
             return
-        inside = {block for handle in self._block.bodies for block in workflow.inside[self._block.id, handle]}
+        settle.block(run.emitter, run.state.blocks[self.name], "cancelled", run.services.clock.now_ms)
+        message = "It was stopped, since the block around it had ended."
+        self._finish(
+            ev.BlockFinished(self.name, "failed", None, "cancelled", message, self._since(), self._execution)
+        )
+
+    def _settle_body(self) -> None:
+        """What was said in a loop's body, or in a workflow that was tried again, is final when that has ended."""
+        run, block, frame = self._run, self._block, self._frame
+        if frame.looping or not (block.bodies or block.child):
+            return
+        workflow, start = run.request.workflow, len(frame.path)
+        inside = {inner for handle in block.bodies for inner in workflow.inside[block.id, handle]}
+        if block.child is not None:
+            inside.add(block.id)
         for name, state in run.state.blocks.items():
-            base = name.partition("[")[0]
-            if base in inside and state.status == "executed" and state.output is not None:
-                self._settle(name, workflow.blocks[base], state.output)
+            if state.status != "executed" or state.output is None or not name.startswith(frame.path):
+                continue
+            found = workflow.find(name[start:])
+            base = name[start:].partition("/")[0].partition("[")[0]
+            if found is not None and found is not block and base in inside:
+                self._settle(name, found, state.output)
 
     def _settle(self, name: str, block: CompiledBlock, output: Mapping[str, t.Any]) -> None:
         """Tell the final answer of a block that has one: its final turn's text, or what it made of its agents'."""

@@ -17,7 +17,7 @@ from app.engine.journal import BlockJournal
 from app.engine.scope import Cancelled, RunScope, gather
 from app.errors import RunError
 from plugins.connections import NotConfigured, RegistryError
-from plugins.spec import ResolvedModel, Tool
+from plugins.spec import Detector, ResolvedModel, Tool
 from providers.spec import Waits
 
 if t.TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RunningBlock:
         self._take = take
         self._config = block
         self.run_id = run.id
-        self.block = block.id + frame.suffix
+        self.block = frame.name(block.id)
         self.name = block.name
         self.execution = execution
         self.scope = scope
@@ -73,7 +73,7 @@ class RunningBlock:
     def variables(self) -> Mapping[str, t.Any]:
         """What templates see: ``input``, ``blocks.<id>.<field>``, ``vars``, and ``loop`` inside of one."""
         run, frame = self._run, self._frame
-        blocks: Mapping[str, t.Any] = run.state.visible()
+        blocks: Mapping[str, t.Any] = run.visible()
         if frame.suffix:  # what ran beside this block, in the same branch, under its plain id
             own = {
                 name.removesuffix(frame.suffix): output
@@ -100,8 +100,21 @@ class RunningBlock:
         region = self._run.request.workflow.regions[self._config.id, handle]
         suffix = self._frame.suffix if index is None else f"{self._frame.suffix}[{index}]"
         again = self._frame.looping or (index is None and loop is not None)
-        frame = Frame(suffix, self._frame.loop if loop is None else loop, again)
+        frame = Frame(suffix, self._frame.loop if loop is None else loop, again, self._frame.path)
         return self._run.body(region, frame, t.cast(RunScope, waits or self.scope))
+
+    def child(self, given: t.Any) -> t.Any:
+        """Run the workflow this block's config names."""
+        return self._run.child(self._config, self._frame, given, self.scope)
+
+    def leads_on(self, handle: str) -> bool:
+        """Whether an edge leaves this block by ``handle``."""
+        return self._run.request.workflow.leads_on(self._config.id, handle)
+
+    @property
+    def answers(self) -> bool:
+        """Whether a ``response`` block hands this block's ``content`` on."""
+        return self._config.id in self._run.request.workflow.handed_on
 
     def render(self, template: str, **extra: t.Any) -> str:
         """A rendered template."""
@@ -121,6 +134,10 @@ class RunningBlock:
     def tool(self, name: str) -> Tool | None:
         """A registered tool."""
         return self._services.plugins.tools.get(name)
+
+    def detector(self, name: str) -> Detector | None:
+        """A detector of personal data."""
+        return self._services.plugins.detectors.get(name)
 
     def sleep(self, seconds: float) -> None:
         """Wait by the clock."""

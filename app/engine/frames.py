@@ -14,11 +14,27 @@ class Frame:
     :ivar suffix: appended to the ids of its blocks: ``[2]`` in the third of several that run at once.
     :ivar loop: what templates see as ``loop``; None outside of loops.
     :ivar looping: a loop around it may run its blocks again, so no answer is final yet.
+    :ivar path: before the ids of its blocks: ``wf_1/`` in the workflow that the block ``wf_1`` runs.
     """
 
     suffix: str = ""
     loop: Mapping[str, t.Any] | None = None
     looping: bool = False
+    path: str = ""
+
+    def name(self, block: str) -> str:
+        """The instance path of one of its blocks."""
+        return f"{self.path}{block}{self.suffix}"
+
+
+def level(outputs: Mapping[str, Mapping[str, t.Any]], path: str) -> dict[str, Mapping[str, t.Any]]:
+    """Of outputs by instance path, those right under ``path``, by what follows it."""
+    start = len(path)
+    return {
+        name[start:]: output
+        for name, output in outputs.items()
+        if name.startswith(path) and "/" not in name[start:]
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class RegionRun:
 
     def _skip(self, block: str) -> None:
         self.rows[block] = BlockRow("skipped")
-        name = block + self.frame.suffix
+        name = self.frame.name(block)
         event = ev.BlockFinished(name, "skipped", execution=self._run.state.executions(name) + 1)
         self._run.emitter.emit(event)
 
@@ -97,10 +97,21 @@ def run_body(run: Run, region: Region, frame: Frame, outer: RunScope) -> BodyRes
 
     :raises BlockError: a block in it failed; then everything else in it has ended.
     """
+    going, last = run_region(run, region, frame, outer)
+    outputs = run.state.outputs()
+    found = {block: outputs[frame.name(block)] for block in last if frame.name(block) in outputs}
+    return BodyResult(found, going.leaves())
+
+
+def run_region(run: Run, region: Region, frame: Frame, outer: RunScope) -> tuple[RegionRun, tuple[str, ...]]:
+    """Run a region once, in a scope of its own; what ran, and the blocks it reached last.
+
+    :raises BlockError: a block in it failed; then everything else in it has ended.
+    """
     with outer.child() as scope:
         going = RegionRun(run, region, frame, scope)
         try:
-            last = going.drive()
+            return going, going.drive()
         except Cancelled:
             scope.join()
             if scope.cause == "block_failed" and scope.error is not None and outer.cause is None:
@@ -110,6 +121,3 @@ def run_body(run: Run, region: Region, frame: Frame, outer: RunScope) -> BodyRes
             scope.cancel("block_failed")
             scope.join()
             raise
-    outputs = run.state.outputs()
-    found = {block: outputs[block + frame.suffix] for block in last if block + frame.suffix in outputs}
-    return BodyResult(found, going.leaves())

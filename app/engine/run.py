@@ -17,8 +17,9 @@ from gevent.event import Event
 
 from app import events as ev
 from app.engine import settle
+from app.engine.child import run_child
 from app.engine.emitter import Emitter, Subscriber
-from app.engine.frames import BodyResult, Frame
+from app.engine.frames import BodyResult, Frame, level
 from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
@@ -32,7 +33,7 @@ from app.engine.usage import usage_object
 from app.errors import BlockError, RunError
 from app.state import RunState
 from app.store.threads import ThreadRow
-from app.workflows.compiled import CompiledWorkflow, Region
+from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Region
 
 log = logging.getLogger("studio.runs")
 
@@ -167,6 +168,14 @@ class Run:
     def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
         """See :func:`app.engine.region.run_body`."""
         return run_body(self, region, frame, outer)
+
+    def child(self, block: CompiledBlock, frame: Frame, given: t.Any, outer: RunScope) -> t.Any:
+        """See :func:`app.engine.child.run_child`."""
+        return run_child(self, block, frame, given, outer)
+
+    def visible(self) -> Mapping[str, Mapping[str, t.Any]]:
+        """What templates see of the run's own blocks, by their ids; a child's stay its own."""
+        return level(self.state.visible(), "")
 
     def _completed(self, last: tuple[str, ...]) -> ev.Terminal:
         outputs = self.state.outputs()

@@ -21,9 +21,9 @@ from app.workflows.agent_rules import agent_problems, is_not_supported
 from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.document import parse
 from app.workflows.template_syntax import ANY_BLOCK, NAMES, inspect
-from app.workflows.tool_entries import NOT_SUPPORTED, template_problems
+from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems, template_problems
 from plugins.connections import RegistryError
-from plugins.spec.blocks import BlockType
+from plugins.spec.blocks import BlockType, Use
 
 #: What ``check_model`` does: raises with the message for a model that cannot be, returns a warning or None.
 CheckModel = Callable[[str], str | None]
@@ -95,6 +95,7 @@ def compile_document(
     settings: WorkflowSettings | None = None,
     *,
     check_agent: CheckAgent | None = None,
+    detectors: Collection[str] | None = None,
 ) -> CompiledWorkflow:
     """Check a document and make of it what the engine runs.
 
@@ -105,10 +106,11 @@ def compile_document(
     :param tool_names: the registered tools.
     :param settings: what ``settings`` that the document leaves unset are; the documented defaults when None.
     :param check_agent: further rules on an agent's config, beside its type's own ``check``.
+    :param detectors: names of the detectors of personal data; None: not judged.
     :raises ValidationFailed: with every problem; code ``not_supported`` when all of them are about things that
         are documented and not built.
     """
-    work = _Compiler(block_types, check_model, tool_names, check_agent)
+    work = _Compiler(block_types, check_model, tool_names, check_agent, detectors)
     tree = parse(document)
     compiled = work.compile(tree, settings or WorkflowSettings())
     if compiled is None:
@@ -127,11 +129,13 @@ class _Compiler:
         check_model: CheckModel,
         tool_names: Collection[str],
         check_agent: CheckAgent | None,
+        detectors: Collection[str] | None,
     ) -> None:
         self._types = block_types
         self._check_model = check_model
         self._tools = tool_names
         self._check_agent = check_agent
+        self._detectors = detectors
         self.problems: list[Problem] = []
         self._warnings: list[Problem] = []
         self._reads: list[tuple[str, str]] = []
@@ -337,6 +341,9 @@ class _Compiler:
         fallbacks = entry.config.get("fallbacks") if "fallbacks" in own else None
         for place, model in enumerate(_list(fallbacks)):
             self._model(model, join(path, "fallbacks", place))
+        uses = block_type.uses(config) if config is not None and block_type.uses is not None else ()
+        for use in uses:
+            self._use(use, join(path, *use.path))
         if config is None or common is None:
             return None
         structured = getattr(config, "response_format", None) is not None
@@ -344,7 +351,18 @@ class _Compiler:
             entry.id, block_type, entry.name or entry.id, config,
             common.timeout_s, common.retries, common.on_error, structured,
             block_type.bodies(config) if block_type.bodies is not None else (),
+            next((use.value for use in uses if use.kind == "workflow"), None),
         )  # fmt: skip
+
+    def _use(self, use: Use, path: str) -> None:
+        """What a config names outside of the document. Workflows are looked up where they are stored."""
+        if use.kind == "model":
+            self._model(use.value, path)
+        elif use.kind == "tool":
+            self.problems += entry_problems(use.value, path, self._tools)
+        elif use.kind == "detector" and self._detectors is not None and use.value not in self._detectors:
+            near = did_you_mean(use.value, sorted(self._detectors))
+            self._say(path, f"there is no detector {shown(use.value)}. {near}".rstrip())
 
     def _own_rules(self, block_type: BlockType, config: t.Any, path: str) -> list[Problem]:
         found = []
