@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from app.errors import Problem, ValidationFailed
 from app.schemas import derive
 from app.schemas.paths import did_you_mean, in_document_order, join, shown, split
-from app.workflows import graph, regions
+from app.workflows import graph, nested, regions
 from app.workflows.agent_rules import agent_problems, is_not_supported
 from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.document import parse
@@ -138,7 +138,7 @@ class _Compiler:
         self._detectors = detectors
         self.problems: list[Problem] = []
         self._warnings: list[Problem] = []
-        self._reads: list[tuple[str, str]] = []
+        self._reads: list[tuple[str, str, tuple[str, ...]]] = []
 
     def compile(self, tree: dict[str, t.Any], defaults: WorkflowSettings) -> CompiledWorkflow | None:
         """The workflow, or None with ``problems`` filled."""
@@ -156,6 +156,8 @@ class _Compiler:
         containers = {block.id: block.bodies for block in blocks if block is not None and block.bodies}
         entry = self._graph(entries, types, edges, containers)
         self._named_handles(edges, [block for block in blocks if block is not None])
+        if None not in entries:
+            self._needed_handles(edges, blocks)
         self._check_reads(types)
         if entry is None or self.problems:
             return None
@@ -292,6 +294,17 @@ class _Compiler:
                 f"{shown(edge.handle)} is not named by {edge.source}'s config. {near}",
             )
 
+    def _needed_handles(self, edges: Mapping[str, Edge], blocks: list[CompiledBlock | None]) -> None:
+        """Handles that a config cannot do without an edge for."""
+        for index, block in enumerate(blocks):
+            needs = block.type.needs(block.config) if block is not None and block.type.needs is not None else ()
+            for handle in needs:
+                if block is not None and not any(
+                    edge.source == block.id and edge.handle == handle for edge in edges.values()
+                ):
+                    cure = f"add an edge from it with source_handle {handle}"
+                    self._say(join("blocks", index), f'"{block.id}" leads nowhere by {handle}; {cure}')
+
     def _check_bodies(
         self,
         inside: Mapping[tuple[str, str], frozenset[str]],
@@ -332,7 +345,8 @@ class _Compiler:
         if block_type.type_name == AGENT:
             told = {problem.path for problem in problems}
             problems += [p for p in agent_problems(entry.config, path, self._tools) if p.path not in told]
-        problems += self._templates(block_type, entry.config, path)
+        problems += self._nested(block_type.config, entry.config, path, {problem.path for problem in problems})
+        problems += self._templates(block_type.config, entry.config, path)
         if config is not None:
             problems += self._own_rules(block_type, config, path)
         self.problems += problems
@@ -371,18 +385,36 @@ class _Compiler:
         if self._check_agent is not None and block_type.type_name == AGENT:
             for inner, message in self._check_agent(config):
                 found.append(Problem(join(path, *split(inner)), message))
+        if self._check_agent is not None:
+            for agent in nested.agents(block_type.config, config):
+                for inner, message in self._check_agent(agent.config):
+                    found.append(Problem(join(path, *agent.path, *split(inner)), message))
         return found
 
-    def _templates(self, block_type: BlockType, config: Mapping[str, t.Any], path: str) -> list[Problem]:
+    def _nested(
+        self, kind: type, config: Mapping[str, t.Any], path: str, told: Collection[str]
+    ) -> list[Problem]:
+        """What is wrong with the agents inside a config, by the rules of agent blocks."""
+        found: list[Problem] = []
+        for agent in nested.agents(kind, config):
+            where = join(path, *agent.path)
+            found += [p for p in nested.problems(agent.config, where, self._tools) if p.path not in told]
+            found += self._templates(agent.kind, agent.config, where, agent.names)
+        return found
+
+    def _templates(
+        self, kind: type, config: Mapping[str, t.Any], path: str, names: tuple[str, ...] = ()
+    ) -> list[Problem]:
+        """What is wrong with the templates of a config. ``names``: what they see beside the usual names."""
         problems = []
-        for entry in dataclasses.fields(block_type.config):
+        for entry in dataclasses.fields(kind):
             if entry.metadata.get("template"):
                 key = entry.metadata.get("key", entry.name)
                 problems += template_problems(
                     config.get(key),
                     join(path, key),
                     secret_safe=bool(entry.metadata.get("secret_safe")),
-                    look=lambda where, source: self._reads.append((where, source)),
+                    look=lambda where, source: self._reads.append((where, source, names)),
                 )
         return problems
 
@@ -426,10 +458,12 @@ class _Compiler:
         return entry
 
     def _check_reads(self, blocks: Collection[str]) -> None:
-        for path, source in self._reads:
+        for path, source, names in self._reads:
             template = inspect(source)
             for name in template.unknown:
-                near = did_you_mean(name, NAMES)
+                if name in names:
+                    continue
+                near = did_you_mean(name, (*NAMES, *names))
                 self._warnings.append(
                     Problem(path, f"{shown(name)} is set nowhere and renders empty. {near}")
                 )
