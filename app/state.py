@@ -92,7 +92,10 @@ class BlockState(msgspec.Struct):
 
 
 class RunState:
-    """See the module. ``open_blocks`` keeps the order in which blocks started."""
+    """See the module. ``open_blocks`` keeps the order in which blocks started.
+
+    :ivar pinned: where the next message of the thread enters, once ``flow_changed``.
+    """
 
     def __init__(self) -> None:
         self.blocks: dict[str, BlockState] = {}
@@ -100,6 +103,8 @@ class RunState:
         self.ended_at: int | None = None
         self.terminal: ev.Terminal | None = None
         self.usages: list[ev.UsageReported] = []
+        self.pinned: str | None = None
+        self.flow_changed = False
         self._names: dict[str, ev.BlockInfo] = {}
 
     def apply(self, envelope: ev.Envelope) -> None:
@@ -225,6 +230,10 @@ class RunState:
         state.partial = ""
         state.live = []
 
+    def _flow(self, ts: int, event: ev.FlowChanged) -> None:
+        self.pinned = event.pinned
+        self.flow_changed = True
+
     def _usage(self, ts: int, event: ev.UsageReported) -> None:
         self.usages.append(event)
 
@@ -293,5 +302,6 @@ _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.VoteCast: RunState._spoke,
     ev.AnswerSettled: RunState._settled,
     ev.AnswerRetracted: RunState._retracted,
+    ev.FlowChanged: RunState._flow,
     ev.UsageReported: RunState._usage,
 }

@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Mapping
 
 from app import events as ev
-from app.engine import settle
+from app.engine import pins, settle
 from app.engine.context import RunningBlock
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
@@ -109,10 +109,11 @@ class _Instance:
         self._handles = handles
 
     def _executed(self, output: Mapping[str, t.Any]) -> BlockRow:
-        run = self._run
         if not self._frame.looping:
             self._settle(self.name, self._block, output)
         self._settle_body()
+        if (flow := pins.after(self._block, self.name, output, self._run.state.pinned)) is not None:
+            self._run.emitter.emit(flow)
         self._finish(
             ev.BlockFinished(self.name, "executed", output, None, None, self._since(), self._execution)
         )

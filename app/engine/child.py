@@ -20,6 +20,7 @@ from app.workflows.compiled import MAX_DEPTH, CompiledBlock, Pinned, Region
 
 if t.TYPE_CHECKING:
     from app.engine.emitter import Emitter
+    from app.engine.following import Interrupted
     from app.engine.journal import Journal
     from app.engine.limits import QueueTime
     from app.engine.run import Run, RunRequest
@@ -43,6 +44,7 @@ class ChildRun:
         self.emitter: Emitter = outer.emitter
         self.journal: Journal = outer.journal
         self.queue_time: QueueTime = outer.queue_time
+        self.interrupted: list[Interrupted] = outer.interrupted
         self.caught: list[str] = []
         self.path = f"{block}/"
         self.request: RunRequest = replace(
@@ -104,7 +106,7 @@ def run_child(
     child = ChildRun(outer, name, pinned, given)
     outer.emitter.emit(ev.ChildStarted(name, pinned.workflow_id, pinned.version, workflow.infos(), edges))
     # A block that may be tried again settles what its child's agents said when it has ended.
-    inner = Frame(path=child.path, looping=frame.looping or block.retries > 0)
+    inner = Frame(path=child.path, owner=name, looping=frame.looping or block.retries > 0)
     limit = workflow.settings.timeout_s
     with scope.child() as own:
         own.deadline(limit, "workflow_timeout")

@@ -67,7 +67,9 @@ class RunningBlock:
     def conversation(self) -> str:
         """A hash: names of workflows and of callers' conversations are nobody else's business."""
         request = self._run.request
-        named = "\0".join((request.workflow_id, request.conversation_id or self.run_id, self.block))
+        named = "\0".join(
+            (request.workflow_id, request.thread_id or request.conversation_id or self.run_id, self.block)
+        )
         return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def variables(self) -> Mapping[str, t.Any]:
@@ -99,8 +101,15 @@ class RunningBlock:
         """Run the body behind ``handle`` once."""
         region = self._run.request.workflow.regions[self._config.id, handle]
         suffix = self._frame.suffix if index is None else f"{self._frame.suffix}[{index}]"
-        again = self._frame.looping or (index is None and loop is not None)
-        frame = Frame(suffix, self._frame.loop if loop is None else loop, again, self._frame.path)
+        decides = index is None and loop is not None
+        frame = Frame(
+            suffix,
+            self._frame.loop if loop is None else loop,
+            self._frame.looping or decides,
+            self._frame.path,
+            self.block,
+            decides,
+        )
         return self._run.body(region, frame, t.cast(RunScope, waits or self.scope))
 
     def child(self, given: t.Any) -> t.Any:

@@ -14,6 +14,8 @@ class Frame:
     :ivar suffix: appended to the ids of its blocks: ``[2]`` in the third of several that run at once.
     :ivar loop: what templates see as ``loop``; None outside of loops.
     :ivar looping: a loop around it may run its blocks again, so no answer is final yet.
+    :ivar owner: instance path of the block that runs it; None for the run's own blocks.
+    :ivar decides: its owner decides after it what comes next: a loop, whether it runs it again.
     :ivar path: before the ids of its blocks: ``wf_1/`` in the workflow that the block ``wf_1`` runs.
     """
 
@@ -21,6 +23,8 @@ class Frame:
     loop: Mapping[str, t.Any] | None = None
     looping: bool = False
     path: str = ""
+    owner: str | None = None
+    decides: bool = False
 
     def name(self, block: str) -> str:
         """The instance path of one of its blocks."""

@@ -12,6 +12,7 @@ from gevent.event import Event
 
 from app import events as ev
 from app.engine import blocks
+from app.engine.following import Interrupted
 from app.engine.frames import BodyResult, Frame
 from app.engine.scheduler import BlockRow, Finished, Skip, next_steps, taken
 from app.engine.scope import Cancelled, RunScope
@@ -40,6 +41,16 @@ class RegionRun:
 
         :raises BlockError: a block failed, and nothing took its failure up.
         """
+        try:
+            return self._drive()
+        except Cancelled:
+            if (
+                self._run.scope.cause is not None
+            ):  # all of the run ends: what it would have done next is asked then
+                self._run.interrupted.append(Interrupted(self._region, self.rows, self.frame))
+            raise
+
+    def _drive(self) -> tuple[str, ...]:
         while True:
             steps = next_steps(self._region, self.rows)
             starts: list[str] = []

@@ -10,15 +10,17 @@ from __future__ import annotations
 import logging
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import gevent
+import msgspec
 from gevent.event import Event
 
 from app import events as ev
-from app.engine import settle
+from app.engine import pins, settle
 from app.engine.child import run_child
 from app.engine.emitter import Emitter, Subscriber
+from app.engine.following import Interrupted, following
 from app.engine.frames import BodyResult, Frame, level
 from app.engine.gate import FlowGate
 from app.engine.journal import Journal
@@ -91,6 +93,8 @@ class Run:
         self.created_at = services.clock.now_ms()
         self.detail = ""
         self.ending: ev.Terminal | None = None
+        #: What was being run when the run was stopped.
+        self.interrupted: list[Interrupted] = []
         #: Blocks whose failure an error edge took up, in order.
         self.caught: list[str] = []
         self._on_end = on_end
@@ -163,7 +167,16 @@ class Run:
         request, workflow = self.request, self.request.workflow
         edges = [(e.source, e.handle, e.target) for e in workflow.edges]
         self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
-        return self._completed(RegionRun(self, workflow.root, Frame(), self.scope).drive())
+        return self._completed(RegionRun(self, self._root(), Frame(), self.scope).drive())
+
+    def _root(self) -> Region:
+        """What is scheduled first: from the start, or from the block that keeps the thread."""
+        root, thread = self.request.workflow.root, self.request.thread
+        if thread is None or thread.pinned is None:
+            return root
+        entry = pins.entry(self.request.workflow, thread.pinned)
+        self.emitter.emit(ev.FlowChanged(entry))
+        return root if entry is None else replace(root, entries=(entry,))
 
     def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
         """See :func:`app.engine.region.run_body`."""
@@ -209,7 +222,7 @@ class Run:
             # the first of them writes its record.
             gevent.sleep(0)
         try:
-            self._settle(terminal)
+            terminal = self._settle(terminal)
             terminal = self.ending = settle.with_usage(terminal, self.usage())
             self._store(terminal)
         except Exception:
@@ -217,15 +230,22 @@ class Run:
         finally:
             self._show(terminal)
 
-    def _settle(self, terminal: ev.Terminal) -> None:
-        """End what the run left going, then what it left open in the stream."""
+    def _settle(self, terminal: ev.Terminal) -> ev.Terminal:
+        """End what the run left going, then what it left open in the stream; the terminal, knowing what was cut off."""
         try:
             if self.scope.greenlets:
                 self.scope.cancel("ended")
                 self.scope.join()
+            if isinstance(terminal, ev.RunCancelled):
+                terminal = msgspec.structs.replace(terminal, following=self._following())
             settle.run(self.emitter, self.state, terminal, self.services.clock.now_ms)
         except Exception:
             log.exception("run %s: what it left open could not be settled", self.id)
+        return terminal
+
+    def _following(self) -> tuple[str, ...]:
+        running = {state.block for state in self.state.open_blocks()}
+        return following(self.interrupted, running, tuple(self.request.workflow.blocks))
 
     def _show(self, terminal: ev.Terminal) -> None:
         try:
@@ -246,7 +266,10 @@ class Run:
         return ev.RunFailed(cause, "The run could not go on.", None, {})
 
     def _store(self, terminal: ev.Terminal) -> None:
-        runs = self.services.store.runs
+        thread, store = self.request.thread, self.services.store
+        if thread is not None and self.state.flow_changed:
+            store.threads.pin(thread.id, self.id, thread.pins, self.state.pinned)
+        runs = store.runs
         ticket = runs.finished(run_row(self, terminal), block_rows(self.state), usage_rows(self.state))
         ticket.wait()
 

@@ -163,6 +163,7 @@ class _Compiler:
             return None
         inside = regions.bodies(entry, edges.values(), containers)
         self._check_bodies(inside, types, edges)
+        self._check_captures(inside, blocks)
         if self.problems or shape is None or chosen is None:
             return None
         return CompiledWorkflow(
@@ -297,7 +298,9 @@ class _Compiler:
     def _needed_handles(self, edges: Mapping[str, Edge], blocks: list[CompiledBlock | None]) -> None:
         """Handles that a config cannot do without an edge for."""
         for index, block in enumerate(blocks):
-            needs = block.type.needs(block.config) if block is not None and block.type.needs is not None else ()
+            needs = (
+                block.type.needs(block.config) if block is not None and block.type.needs is not None else ()
+            )
             for handle in needs:
                 if block is not None and not any(
                     edge.source == block.id and edge.handle == handle for edge in edges.values()
@@ -328,6 +331,18 @@ class _Compiler:
                     message = f'leaves the body of "{container}"; lead back to it, and go on from its exit'
                     self._say(join(path, "target"), message)
 
+    def _check_captures(
+        self, inside: Mapping[tuple[str, str], frozenset[str]], blocks: list[CompiledBlock | None]
+    ) -> None:
+        """A run enters at a block that keeps its thread, and no run can enter inside a loop or branch."""
+        bodies = frozenset().union(*inside.values())
+        for index, block in enumerate(blocks):
+            if block is not None and block.id in bodies and getattr(block.config, "capture", False):
+                path = join("blocks", index, "config", "capture")
+                self._say(
+                    path, "only an agent outside of loops and branches can keep the thread; leave it out"
+                )
+
     def _block(self, entry: _Block, index: int) -> CompiledBlock | None:
         block_type = self._types.get(entry.type)
         path = join("blocks", index, "config")
@@ -345,7 +360,9 @@ class _Compiler:
         if block_type.type_name == AGENT:
             told = {problem.path for problem in problems}
             problems += [p for p in agent_problems(entry.config, path, self._tools) if p.path not in told]
-        problems += self._nested(block_type.config, entry.config, path, {problem.path for problem in problems})
+        problems += self._nested(
+            block_type.config, entry.config, path, {problem.path for problem in problems}
+        )
         problems += self._templates(block_type.config, entry.config, path)
         if config is not None:
             problems += self._own_rules(block_type, config, path)
