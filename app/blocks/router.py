@@ -125,6 +125,7 @@ def _by_model(context: BlockContext, config: RouterConfig) -> Mapping[str, t.Any
     properties = {"route": {"type": "string", "enum": names}, "reason": {"type": "string"}}
     agent = AgentConfig(
         str(config.model),
+        files=[],
         response_format={
             "type": "object",
             "properties": properties,
