@@ -173,6 +173,7 @@ class BlockType:
         ``context.body(handle)`` runs one.
     :ivar returns: handles whose bodies' last blocks lead back to this block: the only legal cycles.
     :ivar uses: what a config names beside ``model`` and ``fallbacks``, by config; at most one ``workflow``.
+    :ivar needs: handles that an edge has to leave by, by config.
     :ivar answers: its output's ``content`` is text for the reader, settled (``AnswerSettled``) once it is final.
     :ivar named: handles that depend on the config, e.g. a router's ``route:<name>``; ``handles`` then has ``route:``.
     """
@@ -189,4 +190,5 @@ class BlockType:
     returns: tuple[str, ...] = ()
     named: Callable[[t.Any], tuple[str, ...]] | None = None
     answers: bool = False
+    needs: Callable[[t.Any], tuple[str, ...]] | None = None
     uses: Callable[[t.Any], tuple[Use, ...]] | None = None
