@@ -340,6 +340,12 @@ SHUTDOWN_TEXT = "The server is shutting down; the run was stopped."
 TIMEOUT_TEXT = "The run exceeded its time limit."
 
 
+def failure_cause(code: str) -> str:
+    """Why a run failed, by the code of its failure (contract 1.8)."""
+    known = code.startswith("provider_") or code in ("worker_lost", "budget_exceeded")
+    return code if known else "block_failed"
+
+
 def cancel_text(cause: CancelCause) -> str:
     """The fixed text for a cancelled run."""
     return SHUTDOWN_TEXT if cause == "server_shutdown" else STOPPED_TEXT

@@ -72,8 +72,7 @@ def cause_of(terminal: ev.Terminal) -> str | None:
     if isinstance(terminal, ev.RunTimedOut):
         return "execution_timeout"
     if isinstance(terminal, ev.RunFailed):
-        known = terminal.code.startswith("provider_") or terminal.code in ("worker_lost", "budget_exceeded")
-        return terminal.code if known else "block_failed"
+        return ev.failure_cause(terminal.code)
     return None
 
 
