@@ -241,7 +241,8 @@ class _Inside:
         self._ids[event.id] = call
         return msgspec.structs.replace(event, turn=self._turn(event.turn), id=call)
 
-    def _tool_finished(self, event: ev.ToolFinished) -> ev.ToolFinished:
+    def _later(self, event: ev.ToolExecuting | ev.ToolFinished) -> ev.RunEvent:
+        """What is told of a call that was announced."""
         return msgspec.structs.replace(event, turn=self._turn(event.turn), id=self._ids[event.id])
 
     def _turn_ended(self, event: ev.TurnEnded) -> ev.TurnEnded | None:
@@ -274,7 +275,8 @@ class _Inside:
 _SHOWN: Mapping[type, t.Callable[[_Inside, t.Any], ev.RunEvent | None]] = {
     ev.ThinkingDelta: _Inside._thinking,
     ev.ToolStarted: _Inside._tool_started,
-    ev.ToolFinished: _Inside._tool_finished,
+    ev.ToolExecuting: _Inside._later,
+    ev.ToolFinished: _Inside._later,
     ev.TurnEnded: _Inside._turn_ended,
 }
 
