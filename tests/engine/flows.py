@@ -6,10 +6,10 @@ import typing as t
 from collections.abc import Mapping
 
 from app import events as ev
-from app.engine.registry import Run
+from app.engine.registry import Run, RunRequest
 from app.engine.services import Services
 from app.errors import ValidationFailed
-from app.web.catalog import compiled
+from app.web.catalog import Catalog, compiled
 from tests.support.engine import Recorder, start
 
 
@@ -67,3 +67,34 @@ def problems(made: Services, doc: dict[str, t.Any]) -> dict[str, str]:
     except ValidationFailed as failed:
         return {problem.path: problem.message for problem in failed.details}
     return {}
+
+
+def save(made: Services, **documents: dict[str, t.Any]) -> None:
+    """Store and deploy documents under their ids, in order."""
+    for name, doc in documents.items():
+        made.store.workflows.save(doc, str(doc["name"]), name)
+        made.store.workflows.deploy(name)
+
+
+def start_saved(made: Services, workflow: str, given: t.Any = None, **options: t.Any) -> tuple[Run, Recorder]:
+    """Start a run of a stored workflow's live version, as surfaces do."""
+    found = Catalog(made).find(workflow)
+    request = RunRequest(
+        run_id=made.clock.new_id("run"),
+        workflow_id=found.workflow_id,
+        version=found.version,
+        workflow=found.workflow,
+        input={"message": "hi"} if given is None else given,
+        timeout_s=options.pop("timeout_s", found.workflow.settings.timeout_s),
+        show_thinking=True,
+        **options,
+    )
+    recorder = Recorder()
+    return made.runs.start(request, (recorder,)), recorder
+
+
+def ended_saved(made: Services, workflow: str, given: t.Any = None) -> tuple[t.Any, Recorder]:
+    """The terminal of a run of a stored workflow, and all that came before."""
+    run, recorder = start_saved(made, workflow, given)
+    assert run.done.wait(20)
+    return recorder.envelopes[-1].event, recorder

@@ -44,7 +44,8 @@ def test_hook_provider_families(registry: Registry) -> None:
 
 
 def test_hook_block_types(registry: Registry) -> None:
-    assert set(registry.block_types) == {"start", "agent", "response"}
+    assert {"start", "agent", "condition", "loop", "parallel", "set", "response"} <= set(registry.block_types)
+    assert {"http", "tool", "guardrail", "workflow"} <= set(registry.block_types)
     assert all(isinstance(block_type, BlockType) for block_type in registry.block_types.values())
 
 
