@@ -97,8 +97,8 @@ class ThinkingDelta(RunEvent, frozen=True, gc=False):
 class TurnEnded(RunEvent, frozen=True, gc=False):
     """The turn boundary. ``final``: its text is the answer. ``intermediate``: its text is retracted, since tools run
     next (``tool_turn``), or since its model failed and the next one is asked for the same turn (``fallback``).
-    ``aborted``: it failed or was stopped; its text stays shown and is only ``partialText``. The turns of agents inside a
-    composite show no text and end ``intermediate``, those that were an agent's last without a reason.
+    ``aborted``: it failed or was stopped; its text stays shown and is only ``partialText``. Turns of agents inside a
+    composite show no text and end ``intermediate``; an agent's last one has no reason.
     """
 
     block: str

@@ -253,7 +253,6 @@ def everything(made: Services, run: t.Any, recorder: t.Any, folder: Path, logged
     """All that a run left anywhere, as one text."""
     envelopes = msgspec.json.encode([msgspec.to_builtins(e.event, str_keys=True) for e in recorder.envelopes])
     places = [envelopes.decode(), repr(recorder.envelopes), repr(run.record()), repr(run.detail), logged]
-    made.store.runs.get(run.id)
     places.append(repr(vars(run.journal)))
     stored = [path for path in folder.iterdir() if path.is_file()]
     assert any(run.id.encode() in path.read_bytes() for path in stored), "the record is on the disk"
@@ -274,6 +273,19 @@ def test_nothing_tells_who_voted_for_what(
     assert set(end.output) == {
         *("content", "winner", "votes", "has_majority", "abstained", "tied", "quorum_met", "tokens", "cost")
     }
+
+
+def test_what_is_looked_for_is_there_in_an_open_vote(
+    made: Services, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the test above would find nothing wherever it looked."""
+    caplog.set_level(logging.DEBUG)
+    run, recorder = start(made, alone("vote", {"voters": marked(), "options": OPTIONS}))
+    assert run.done.wait(20)
+    assert MARK in repr(recorder.envelopes)
+    assert MARK in repr(run.record())
+    assert MARK in repr(vars(run.journal))
+    assert MARK in caplog.text, "the voter whose model gave way"
 
 
 def test_it_tells_ballots_and_one_sum_of_usage_after_the_last_voter(made: Services) -> None:
