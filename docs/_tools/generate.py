@@ -39,6 +39,7 @@ PAGES: dict[str, t.Callable[[], str]] = {
 PARTS: dict[tuple[str, str], t.Callable[[], str]] = {
     ("reference/blocks.md", "capabilities"): pages_capabilities.agent_models,
     ("consuming-the-stream.md", "capabilities"): pages_capabilities.family_summary,
+    ("workflow-document.md", "checks"): pages_plugins.checks,
     ("providers.md", "families"): pages_capabilities.connections,
 }
 
