@@ -18,7 +18,7 @@ from app.engine import settle
 from tests.support.servers import Studio, studio
 from tests.support.shared import ROOT
 
-PAGES = ("README.md", "docs/quickstart.md", "docs/behind-nginx.md")
+PAGES = ("README.md", "docs/quickstart.md", "docs/behind-nginx.md", "docs/run-events.md")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -64,7 +64,10 @@ def test_curl_lines_answer(page: str, text: str, server: Studio) -> None:
         pytest.skip("no curl here (Debian: apt install curl)")
     done = shell(text, server)
     assert done.returncode == 0, done.stderr
-    if '"stream": true' in text:
+    if "/runs" in text:
+        assert done.stdout.count('"type":"done"') == done.stdout.count('"type":"thread"') == 1
+        assert '"status":"completed"' in done.stdout
+    elif '"stream": true' in text:
         assert done.stdout.endswith('data: "[DONE]"\n\n'), done.stdout[-500:]
         assert '"event":"final"' in done.stdout
     else:

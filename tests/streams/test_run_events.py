@@ -221,11 +221,11 @@ EVERY_EVENT = (
     ev.BlockStarted("agent_1", "agent", "Agent 1"),
     ev.LoopIteration("loop_1", 1, "loop"),
     ev.ThinkingDelta("agent_1", 0, "hm"),
-    ev.TextDelta("agent_1", 0, "Hel", True),
+    ev.TextDelta("agent_1", 0, "Good", True),
     ev.ToolStarted("agent_1", 0, "call_1", "clock", 5),
     ev.ToolExecuting("agent_1", 0, "call_1", "clock", {"zone": "UTC"}, 6),
     ev.ToolFinished("agent_1", 0, "call_1", "clock", "success", {"zone": "UTC"}, "noon", 9, 6),
-    ev.BlockFinished("agent_1", "executed", {"content": "Hello"}),
+    ev.BlockFinished("agent_1", "executed", {"content": "Goodbye"}),
     ev.BlockStarted("look", "retrieve", "Look"),
     ev.BlockFinished("look", "failed", None, "block_failed", "No."),
     ev.RouteChosen("way", "a", "it asks for a"),
@@ -288,7 +288,7 @@ def test_the_frames_in_full() -> None:
         ("llm_thinking", {"node_id": "agent_1", "state": "started", "chars": 0}),
         ("llm_thinking", {"node_id": "agent_1", "state": "thinking", "chars": 2, "text": "hm"}),
         ("llm_thinking", {"node_id": "agent_1", "state": "finished", "chars": 2}),
-        ("chat_chunk", {"content": "Hel", "node_id": "agent_1"}),
+        ("chat_chunk", {"content": "Good", "node_id": "agent_1"}),
         (
             "tool_use",
             {
@@ -299,7 +299,7 @@ def test_the_frames_in_full() -> None:
             },
         ),
     ]
-    assert data(frames, "chat_chunk")[1:] == [{"content": "lo", "node_id": "agent_1"}]
+    assert data(frames, "chat_chunk")[1:] == [{"content": "bye", "node_id": "agent_1"}]
     assert data(frames, "agent_message") == [
         {"content": "In a row.", "sender": {"name": "Row"}, "context": {"node_id": "row"}},
         {"content": "Yes.", "sender": {"name": "Ada"}, "context": {"node_id": "talk"}, "round": 1},
