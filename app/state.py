@@ -16,7 +16,6 @@ import msgspec
 from app import events as ev
 from app.clock import rfc3339
 
-
 _INDEX = re.compile(r"\[\d+\]")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.workflows.compiled import AGENT, GUARDRAIL, RESPONSE, CompiledBlock, CompiledWorkflow
-from app.workflows.template_syntax import ANY_BLOCK, references
+from app.workflows.template_syntax import ANY_BLOCK, references, strings_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def voices(workflow: CompiledWorkflow) -> Voices:
     Where no answer is an agent's or the like, the response blocks speak: their bodies are the answer.
     """
     speakers = list(_speakers(workflow))
-    answers = workflow.answer_agents()
+    answers = tuple(_answers(workflow))
     if not answers:
         answers = tuple(block.id for block in workflow.blocks.values() if block.type.type_name == RESPONSE)
         speakers += answers
@@ -47,6 +47,32 @@ def _speakers(workflow: CompiledWorkflow, path: str = "") -> Iterator[str]:
         child = workflow.children.get(block.id)
         if child is not None:
             yield from _speakers(child.workflow, f"{path}{block.id}/")
+
+
+def _answers(workflow: CompiledWorkflow, path: str = "") -> Iterator[str]:
+    """Also those of a child whose output reaches the run's output."""
+    for block in workflow.answer_agents():
+        yield path + block
+    for block, child in workflow.children.items():
+        if _reaches(workflow, workflow.blocks[block]):
+            yield from _answers(child.workflow, f"{path}{block}/")
+
+
+def _reaches(workflow: CompiledWorkflow, block: CompiledBlock) -> bool:
+    """Whether a response block hands on what a block gives or, without any, it may come last."""
+    responses = [found for found in workflow.blocks.values() if found.type.type_name == RESPONSE]
+    if not responses:
+        return any(
+            not workflow.leads_on(block.id, handle) for handle in block.type.handles if handle != "error"
+        )
+    for response in responses:
+        body = getattr(response.config, "body", None)
+        if body is None and block.id in workflow.predecessors(response.id):
+            return True
+        read = {name for _, text in strings_in(body) for name in references(text)}
+        if read & {block.id, ANY_BLOCK}:
+            return True
+    return False
 
 
 def _checked(workflow: CompiledWorkflow) -> frozenset[str]:
