@@ -204,7 +204,7 @@ def test_an_error_edge_out_of_a_branch_is_taken_only_when_it_is(made: Services) 
             "b1 -error> caught",
         )
 
-    end, recorder = ended(made, doc("scripted/error-before"))
+    _, recorder = ended(made, doc("scripted/error-before"))
     assert ("caught", "executed", 1) in finished(recorder)
     _, recorder = ended(made, doc("scripted/echo"))
     assert ("caught", "skipped", 1) in finished(recorder)
