@@ -24,6 +24,7 @@ from plugins.spec import (
     BlockContext,
     BlockType,
     Capabilities,
+    Child,
     ConnectionSpec,
     Detector,
     ProviderFamily,
@@ -33,6 +34,7 @@ from plugins.spec import (
     Tool,
     ToolContext,
     ToolFailed,
+    Use,
 )
 from providers.auth import HeaderAuth, NoAuth, QueryAuth
 from providers.spec import (
@@ -76,6 +78,7 @@ __all__ = [
     "BlockContext",
     "BlockType",
     "Capabilities",
+    "Child",
     "Connection",
     "ConnectionSpec",
     "Detector",
@@ -111,6 +114,7 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "UsageStated",
+    "Use",
     "UserMessage",
     "Waits",
     "Wire",

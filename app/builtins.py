@@ -80,12 +80,27 @@ class Builtins:
 
     @hookimpl
     def block_types(self) -> Iterable[BlockType]:
-        """``start``, ``agent``, ``response``."""
+        """Every block type, as the reference lists them."""
         from app.blocks.agent import AGENT
+        from app.blocks.condition import CONDITION
+        from app.blocks.debate import DEBATE
+        from app.blocks.guardrail import GUARDRAIL
+        from app.blocks.http import HTTP
+        from app.blocks.loop import LOOP
+        from app.blocks.parallel import PARALLEL
         from app.blocks.response import RESPONSE
+        from app.blocks.router import ROUTER
+        from app.blocks.sequential import SEQUENTIAL
+        from app.blocks.set import SET
         from app.blocks.start import START
+        from app.blocks.tool import TOOL
+        from app.blocks.vote import VOTE
+        from app.blocks.workflow import WORKFLOW
 
-        return [START, AGENT, RESPONSE]
+        return [
+            *(START, AGENT, CONDITION, ROUTER, LOOP, PARALLEL, SEQUENTIAL, DEBATE, VOTE),
+            *(GUARDRAIL, TOOL, HTTP, WORKFLOW, SET, RESPONSE),
+        ]
 
     @hookimpl
     def tools(self) -> Iterable[Tool]:

@@ -96,10 +96,21 @@ class RunError(StudioError):
 
 
 class BlockError(RunError):
-    """A block failed; ``block`` is its instance path, set by the runner when the raiser did not know it."""
+    """A block failed; ``block`` is its instance path, set by the runner when the raiser did not know it.
+
+    :param output: what templates behind its ``error`` edge may read of it, beside ``error`` and ``code``.
+    """
 
     def __init__(
-        self, code: str, message: str, *, detail: str = "", model: str = "", block: str | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        detail: str = "",
+        model: str = "",
+        block: str | None = None,
+        output: Mapping[str, t.Any] | None = None,
     ) -> None:
         super().__init__(code, message, detail=detail, model=model)
         self.block = block
+        self.output = output or {}

@@ -41,6 +41,16 @@ class RunStarted(RunEvent, frozen=True, gc=False):
     edges: Sequence[tuple[str, str, str]]
 
 
+class ChildStarted(RunEvent, frozen=True, gc=False):
+    """The workflow that ``block`` runs begins. Its blocks' paths are ``<block>/<id>``; see :class:`RunStarted`."""
+
+    block: str
+    workflow_id: str
+    version: int | None
+    blocks: Sequence[BlockInfo]
+    edges: Sequence[tuple[str, str, str]]
+
+
 class BlockStarted(RunEvent, frozen=True, gc=False):
     """A block instance began. ``execution`` counts from 1 (a loop runs a block again)."""
 
@@ -87,7 +97,8 @@ class ThinkingDelta(RunEvent, frozen=True, gc=False):
 class TurnEnded(RunEvent, frozen=True, gc=False):
     """The turn boundary. ``final``: its text is the answer. ``intermediate``: its text is retracted, since tools run
     next (``tool_turn``), or since its model failed and the next one is asked for the same turn (``fallback``).
-    ``aborted``: it failed or was stopped; its text stays shown and is only ``partialText``.
+    ``aborted``: it failed or was stopped; its text stays shown and is only ``partialText``. Turns of agents inside a
+    composite show no text and end ``intermediate``; an agent's last one has no reason.
     """
 
     block: str
@@ -103,6 +114,17 @@ class ToolStarted(RunEvent, frozen=True, gc=False):
     turn: int
     id: str
     name: str
+    at: int
+
+
+class ToolExecuting(RunEvent, frozen=True, gc=False):
+    """A call that was announced is now made. Calls that cannot run have none."""
+
+    block: str
+    turn: int
+    id: str
+    name: str
+    arguments: t.Any
     at: int
 
 
@@ -142,6 +164,100 @@ class StreamFailed(RunEvent, frozen=True, gc=False):
 
     block: str
     message: str
+
+
+class LoopIteration(RunEvent, frozen=True, gc=False):
+    """A loop runs its body (``loop``, before the body's first block) or is over (``exit``, once; ``iteration`` is how
+    many were done). ``iteration`` counts from 1.
+    """
+
+    block: str
+    iteration: int
+    path: t.Literal["loop", "exit"]
+
+
+class RouteChosen(RunEvent, frozen=True, gc=False):
+    """A condition or router chose where to go on. ``reason``: why, in words, where a model chose."""
+
+    block: str
+    route: str
+    reason: str | None = None
+
+
+class FlowChanged(RunEvent, frozen=True, gc=False):
+    """Where the next message of the thread enters: at block ``pinned``, or at the start (None)."""
+
+    pinned: str | None
+
+
+class AgentMessage(RunEvent, frozen=True, gc=False):
+    """An agent inside a composite said something, whole. ``sender`` is its name, ``round`` from 1 in a debate.
+
+    ``answer``: the text is the block's ``content``, which :class:`AnswerSettled` states as well.
+    """
+
+    block: str
+    content: str
+    sender: str
+    round: int | None = None
+    answer: bool = False
+
+
+class SequenceStep(RunEvent, frozen=True, gc=False):
+    """An agent of a sequence, ``index`` from 0, begins or has ended; each start has its end, also in a failure."""
+
+    block: str
+    index: int
+    name: str
+    phase: t.Literal["start", "end"]
+
+
+class DebateStarted(RunEvent, frozen=True, gc=False):
+    """A debate begins. ``participants``: their names, in the order in which they speak; ``rounds``: most rounds."""
+
+    block: str
+    participants: Sequence[str]
+    rounds: int
+
+
+class DebateRound(RunEvent, frozen=True, gc=False):
+    """Round ``round`` of a debate begins, from 1."""
+
+    block: str
+    round: int
+
+
+class DebateEnded(RunEvent, frozen=True, gc=False):
+    """A debate is over, also by a failure. ``round``: the last one that began (0: none); ``consensus``: they agreed."""
+
+    block: str
+    round: int
+    consensus: bool = False
+
+
+class VoteCast(RunEvent, frozen=True, gc=False):
+    """A ballot. ``vote`` None: abstained.
+
+    Open: it comes when the voter has voted; ``voter_index`` is the voter's place from 0, ``sender`` its name. Secret:
+    all come together after the last voter, in random order; ``voter_index`` is a random number and ``sender`` None.
+    """
+
+    block: str
+    vote: str | None
+    voter_index: int
+    sender: str | None = None
+
+
+class VoteClosed(RunEvent, frozen=True, gc=False):
+    """The result of a vote. ``votes``: count by option, in the order of the options; ``has_majority``: the winner has
+    more than half of all votes for an option.
+    """
+
+    block: str
+    votes: Mapping[str, int]
+    winner: str | None
+    has_majority: bool
+    abstained: int
 
 
 class UsageReported(RunEvent, frozen=True, gc=False):
@@ -211,10 +327,11 @@ class RunFailed(Terminal, frozen=True, gc=False):
 
 
 class RunCancelled(Terminal, frozen=True, gc=False):
-    """The run was stopped."""
+    """The run was stopped. ``following``: what would have run next, in document order."""
 
     cause: CancelCause
     usage: Mapping[str, t.Any]
+    following: Sequence[str] = ()
 
 
 class RunTimedOut(Terminal, frozen=True, gc=False):
@@ -235,6 +352,12 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
 STOPPED_TEXT = "The run was stopped."
 SHUTDOWN_TEXT = "The server is shutting down; the run was stopped."
 TIMEOUT_TEXT = "The run exceeded its time limit."
+
+
+def failure_cause(code: str) -> str:
+    """Why a run failed, by the code of its failure (contract 1.8)."""
+    known = code.startswith("provider_") or code in ("worker_lost", "budget_exceeded")
+    return code if known else "block_failed"
 
 
 def cancel_text(cause: CancelCause) -> str:

@@ -7,6 +7,7 @@ broken invariant of the stream raises :class:`InvariantBroken` before anything i
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Callable, Mapping
 
@@ -14,6 +15,13 @@ import msgspec
 
 from app import events as ev
 from app.clock import rfc3339
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def plain(instance: str) -> str:
+    """An instance path without the indexes of blocks that run several times at once."""
+    return _INDEX.sub("", instance) if "[" in instance else instance
 
 
 class InvariantBroken(AssertionError):
@@ -57,7 +65,10 @@ def call_entry(
 
 
 class BlockState(msgspec.Struct):
-    """One block instance. ``live``: text of the open turn; ``turn`` is -1 before the first and between turns."""
+    """One block instance. ``live``: text of the open turn; ``turn`` is -1 before the first and between turns.
+
+    ``spoke``: an agent inside of it said something, or voted, for all to see.
+    """
 
     block: str
     type: str
@@ -76,10 +87,14 @@ class BlockState(msgspec.Struct):
     partial: str = ""
     settled: str | None = None
     calls: dict[str, CallState] = msgspec.field(default_factory=dict)
+    spoke: bool = False
 
 
 class RunState:
-    """See the module. ``open_blocks`` keeps the order in which blocks started."""
+    """See the module. ``open_blocks`` keeps the order in which blocks started.
+
+    :ivar pinned: where the next message of the thread enters, once ``flow_changed``.
+    """
 
     def __init__(self) -> None:
         self.blocks: dict[str, BlockState] = {}
@@ -88,6 +103,8 @@ class RunState:
         self.terminal: ev.Terminal | None = None
         self.usages: list[ev.UsageReported] = []
         self.model_failures: list[tuple[int, ev.ModelCallFailed]] = []
+        self.pinned: str | None = None
+        self.flow_changed = False
         self._names: dict[str, ev.BlockInfo] = {}
 
     def apply(self, envelope: ev.Envelope) -> None:
@@ -112,6 +129,10 @@ class RunState:
         self.started_at = ts
         self._names = {info.id: info for info in event.blocks}
 
+    def _child_started(self, ts: int, event: ev.ChildStarted) -> None:
+        self._open(event.block)
+        self._names.update({f"{plain(event.block)}/{info.id}": info for info in event.blocks})
+
     def _block_started(self, ts: int, event: ev.BlockStarted) -> None:
         old = self.blocks.get(event.block)
         if old is not None and old.status == "running":
@@ -123,10 +144,11 @@ class RunState:
     def _block_finished(self, ts: int, event: ev.BlockFinished) -> None:
         state = self.blocks.get(event.block)
         if event.status == "skipped":
-            if state is not None:
+            if state is not None and (state.status == "running" or state.execution >= event.execution):
                 raise InvariantBroken(f"block {event.block} was skipped after it started")
-            info = self._names.get(event.block)
+            info = self._names.get(plain(event.block))
             state = BlockState(event.block, info.type if info else "", info.name if info else event.block)
+            state.execution = event.execution
             self.blocks[event.block] = state
         elif state is None or state.status != "running":
             raise InvariantBroken(f"block {event.block} ended without a start")
@@ -191,6 +213,9 @@ class RunState:
         call.started_at = event.started_at
         call.ended_at = event.at
 
+    def _spoke(self, ts: int, event: ev.AgentMessage | ev.VoteCast) -> None:
+        self._open(event.block).spoke = True
+
     def _settled(self, ts: int, event: ev.AnswerSettled) -> None:
         state = self.blocks.get(event.block)
         if state is None or state.settled is not None:
@@ -205,6 +230,10 @@ class RunState:
         state.partial = ""
         state.live = []
 
+    def _flow(self, ts: int, event: ev.FlowChanged) -> None:
+        self.pinned = event.pinned
+        self.flow_changed = True
+
     def _usage(self, ts: int, event: ev.UsageReported) -> None:
         self.usages.append(event)
 
@@ -218,6 +247,11 @@ class RunState:
         self.terminal = event
         self.ended_at = ts
 
+    def executions(self, block: str) -> int:
+        """How often an instance has run, or was skipped, so far."""
+        state = self.blocks.get(block)
+        return 0 if state is None else state.execution
+
     # -- what the fold makes -----------------------------------------------------------------
 
     def open_blocks(self) -> list[BlockState]:
@@ -225,11 +259,13 @@ class RunState:
         return [state for state in self.blocks.values() if state.status == "running"]
 
     def tool_calls(self) -> dict[str, list[dict[str, t.Any]]]:
-        """``{block: [call]}`` for every agent that ran, calls in order of announcement, with payloads."""
+        """``{block: [call]}`` for every agent that ran and whatever else called tools, calls in order of
+        announcement, with payloads.
+        """
         return {
             name: [call.entry() for call in state.calls.values()]
             for name, state in self.blocks.items()
-            if state.type == "agent" and state.status != "skipped"
+            if (state.type == "agent" or state.calls) and state.status != "skipped"
         }
 
     def visible(self) -> dict[str, Mapping[str, t.Any]]:
@@ -257,6 +293,7 @@ class RunState:
 #: One table for all runs: a table of bound methods would be 1.5 KB in each of a thousand streams.
 _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.RunStarted: RunState._run_started,
+    ev.ChildStarted: RunState._child_started,
     ev.BlockStarted: RunState._block_started,
     ev.BlockFinished: RunState._block_finished,
     ev.TextDelta: RunState._text,
@@ -264,8 +301,11 @@ _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.TurnEnded: RunState._turn_ended,
     ev.ToolStarted: RunState._tool_started,
     ev.ToolFinished: RunState._tool_finished,
+    ev.AgentMessage: RunState._spoke,
+    ev.VoteCast: RunState._spoke,
     ev.AnswerSettled: RunState._settled,
     ev.AnswerRetracted: RunState._retracted,
+    ev.FlowChanged: RunState._flow,
     ev.UsageReported: RunState._usage,
     ev.ModelCallFailed: RunState._model_failed,
 }

@@ -6,7 +6,6 @@ was given up is retracted first, its calls are settled ``error``, and none of th
 
 from __future__ import annotations
 
-import logging
 import random
 import typing as t
 from collections.abc import Callable, Iterable
@@ -18,11 +17,10 @@ from app import events as ev
 from app.agents import turn
 from app.agents.chain import Chain
 from app.agents.loop import TurnResult
+from app.agents.quiet import log
 from app.agents.usage import Spent
 from plugins.spec import BlockContext, ResolvedModel
 from providers import spec
-
-log = logging.getLogger("studio.agents")
 
 #: What may be over a moment later; ``provider_idle`` and ``provider_bad_stream`` only while nothing was shown, as all.
 _RETRYABLE = frozenset(

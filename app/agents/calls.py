@@ -6,7 +6,6 @@ and the run goes on. Nothing a tool does or raises ends the run; only cancellati
 
 from __future__ import annotations
 
-import logging
 import typing as t
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,11 +13,10 @@ from dataclasses import replace
 from app import encoding
 from app import events as ev
 from app.agents.loop import CallResult
+from app.agents.quiet import log
 from app.agents.tools import ToolSet
 from plugins.spec import BlockContext, Tool, ToolContext, ToolFailed
 from providers.spec import ToolCallReady, Waits
-
-log = logging.getLogger("studio.agents")
 
 #: Most calls of one turn that run; a model that asks for more is told so.
 MAX_CALLS = 128
@@ -81,6 +79,10 @@ class Batch:
         self._started(call.id)
         tool = self._tools.tools[call.name]
         started = self._context.now_ms()
+        self._context.emit(
+            ev.ToolExecuting(self._context.block, self._turn, call.id, call.name, call.arguments, started)
+        )
+        self._context.flush()
         context = ToolContext(
             waits,
             self._context.run_id,

@@ -6,14 +6,12 @@ A fallback that cannot be used when its turn comes is passed over with a line in
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from app.agents.config import AgentConfig
+from app.agents.quiet import log
 from app.errors import RunError
 from plugins.spec import BlockContext, ResolvedModel
-
-log = logging.getLogger("studio.agents")
 
 
 class Chain:

@@ -73,7 +73,12 @@ class AgentConfig:
         "agent with tools, whose prompt is sent again after each round of calls.",
         advanced=True,
     )
-    capture: bool = _doc("Keep the thread at this agent: not supported yet.", False, advanced=True)
+    capture: bool = _doc(
+        "Keep the thread: its next message enters here, until the agent calls its built-in tool `release`, a router "
+        "has chosen, or `POST /api/threads/<id>/release` lets go.",
+        False,
+        advanced=True,
+    )
     max_batches: int | None = _doc(
         "Tool batches before the answer has to be written. Default: STUDIO_MAX_TOOL_BATCHES.", advanced=True
     )

@@ -25,25 +25,32 @@ _NOT_RUN = "Tools are off for the final answer. Nothing was run."
 _UNKNOWN = "The outcome of this call is unknown: the server stopped while it ran."
 
 
-def run_agent(context: BlockContext, config: AgentConfig) -> Mapping[str, t.Any]:
+def run_agent(
+    context: BlockContext, config: AgentConfig, prompt: str | None = None, told: str | None = None
+) -> Mapping[str, t.Any]:
     """Run one agent to its answer.
 
+    :param prompt: what it is asked, instead of what its config says.
+    :param told: further instructions, after its own system prompt.
     :returns: the output of contract section 2.
     :raises BlockError: the model failed, or the answer does not follow its ``response_format``.
     """
-    return _Driver(context, config).run()
+    return _Driver(context, config, prompt, told).run()
 
 
 class _Driver:
-    def __init__(self, context: BlockContext, config: AgentConfig) -> None:
+    def __init__(
+        self, context: BlockContext, config: AgentConfig, prompt: str | None, told: str | None
+    ) -> None:
         self.context = context
         self.config = config
         settings = context.settings
         self._files: tuple[spec.FilePart, ...] | None = None
         self.chain = Chain(context, config, self._usable, loop.answered_last(context.journal.rows()))
         self.tools: ToolSet = prepare(config, context.tool, settings.http_allow)
-        self.prompt = _prompt(context, config)
-        self.system = context.render(config.system) if config.system else None
+        self.prompt = _prompt(context, config) if prompt is None else prompt
+        system = context.render(config.system) if config.system else None
+        self.system = "\n\n".join(part for part in (system, told) if part) or None
         self.max_batches = _or(config.max_batches, settings.max_tool_batches)
         self.retries = _or(config.retries, settings.model_retries)
         self.call_s = _or(config.call_timeout_s, settings.model_call_s)
@@ -221,10 +228,13 @@ def _or(value: _T | None, default: _T) -> _T:
 
 
 def _prompt(context: BlockContext, config: AgentConfig) -> str:
-    if config.prompt is not None:
-        return context.render(config.prompt)
+    return message(context) if config.prompt is None else context.render(config.prompt)
+
+
+def message(context: BlockContext) -> str:
+    """What the run was asked: the input's ``message``, or the whole input as JSON when it has none."""
     given = context.variables()["input"]
     if isinstance(given, Mapping) and "message" in given:
-        message = given["message"]
-        return message if isinstance(message, str) else encoding.dumps(message).decode()
+        asked = given["message"]
+        return asked if isinstance(asked, str) else encoding.dumps(asked).decode()
     return given if isinstance(given, str) else encoding.dumps(given).decode()

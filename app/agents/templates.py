@@ -47,6 +47,16 @@ def render(source: str, variables: Mapping[str, t.Any], budget: Budget = DEFAULT
     return str(_guarded(lambda: _text(source, variables, meter), source, meter))
 
 
+def evaluate(expression: t.Any, variables: Mapping[str, t.Any]) -> t.Any:
+    """The value of an expression, with or without its braces; what is no text is its own value.
+
+    :raises RunError: ``template_failed``.
+    """
+    if isinstance(expression, str) and "{{" not in expression and "{%" not in expression:
+        expression = "{{ " + expression + " }}"
+    return render_value(expression, variables)
+
+
 def render_value(value: t.Any, variables: Mapping[str, t.Any], budget: Budget = DEFAULT) -> t.Any:
     """``value`` with every text in it rendered. A text that is exactly one ``{{ expression }}`` keeps its type.
 

@@ -11,11 +11,11 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app import encoding, net
-from app.agents import templates
 from app.agents.config import AgentConfig
+from app.agents.http_calls import decoded, make_call
 from app.schemas.json_schema import Checker, checker
-from app.workflows.tool_entries import HttpCall, ToolEntry, entry_of
+from app.workflows.agent_rules import RELEASE
+from app.workflows.tool_entries import OPEN_OBJECT, HttpCall, ToolEntry, entry_of
 from plugins.spec import Tool, ToolContext, ToolFailed
 from providers.spec import ToolSpec
 
@@ -49,14 +49,29 @@ def prepare(
     """
     known = _PREPARED.get(config)
     if known is None:
-        found = (_tool(entry_of(raw), registered, allow) for raw in config.tools)
-        tools = [tool for tool in found if tool is not None]
-        known = _PREPARED[config] = ToolSet(
-            {tool.name: tool for tool in tools},
-            tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools),
-            {tool.name: checker(tool.parameters) for tool in tools},
+        known = _PREPARED[config] = tool_set(
+            config.tools, registered, allow, (_RELEASE,) if config.capture else ()
         )
     return known
+
+
+def tool_set(
+    entries: t.Sequence[t.Any],
+    registered: Callable[[str], Tool | None],
+    allow: t.Sequence[t.Any],
+    built_in: t.Sequence[Tool] = (),
+) -> ToolSet:
+    """The tools behind entries of a compiled workflow; see :func:`prepare`.
+
+    :param built_in: further ones, after them.
+    """
+    found = (_tool(entry_of(raw), registered, allow) for raw in entries)
+    tools = [*(tool for tool in found if tool is not None), *built_in]
+    return ToolSet(
+        {tool.name: tool for tool in tools},
+        tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools),
+        {tool.name: checker(tool.parameters) for tool in tools},
+    )
 
 
 def _tool(
@@ -73,17 +88,24 @@ def _fixed(result: t.Any) -> Callable[[dict[str, t.Any], ToolContext], t.Any]:
     return lambda arguments, context: result
 
 
+_RELEASE = Tool(
+    RELEASE,
+    "Let go of this conversation: from the user's next message on, it is no longer yours alone to answer. Call it "
+    "when what the user came to you for is done, or is not for you; then say so.",
+    OPEN_OBJECT,
+    _fixed("Released."),
+    idempotent=True,
+)
+
+
 def _http(call: HttpCall, allow: t.Sequence[t.Any]) -> Callable[[dict[str, t.Any], ToolContext], t.Any]:
     """A tool that makes one HTTP request; its strings are templates that also see ``args``."""
 
     def run(arguments: dict[str, t.Any], context: ToolContext) -> t.Any:
         seen = {**context.variables, "args": arguments}
-        answer = net.fetch(
-            call.method,
-            templates.render(call.url, seen),
-            headers=templates.render_value(call.headers, seen),
-            query=templates.render_value(call.query, seen),
-            body=templates.render_value(call.body, seen),
+        answer = make_call(
+            call,
+            seen,
             timeout_s=min(call.timeout_s, context.timeout_s),
             waits=context.waits,
             allow=allow,
@@ -91,13 +113,6 @@ def _http(call: HttpCall, allow: t.Sequence[t.Any]) -> Callable[[dict[str, t.Any
         text = answer.text
         if answer.status >= 400:
             raise ToolFailed(f"HTTP status {answer.status}: {text[:2000]}")
-        return _decoded(text)
+        return decoded(text)
 
     return run
-
-
-def _decoded(text: str) -> t.Any:
-    try:
-        return encoding.loads(text)
-    except ValueError:
-        return text

@@ -6,18 +6,16 @@ batch. What the model's capability does not declare is not shown. However a call
 
 from __future__ import annotations
 
-import logging
 import typing as t
 from contextlib import closing
 
 from app import events as ev
 from app.agents import estimate
 from app.agents.loop import TurnResult
+from app.agents.quiet import log
 from app.agents.usage import Spent, spent
 from plugins.spec import BlockContext, ResolvedModel
 from providers import spec
-
-log = logging.getLogger("studio.agents")
 
 
 class CallTooLong(spec.ProviderError):

@@ -24,4 +24,5 @@ AGENT = BlockType(
     run=_run,
     summary="Asks a model, runs the tools it asks for, and streams its answer.",
     outputs=("content", "model", "finishReason", "tokens", "toolCalls", "providerTiming", "cost"),
+    answers=True,
 )

@@ -101,11 +101,10 @@ def _services() -> Iterator[Services]:
 
 def _find(file_or_id: str, services: Services) -> Runnable:
     from app.cli.context import read_document, warn
-    from app.web.catalog import Catalog, check_configured, runnable
+    from app.web.catalog import Catalog, check_configured
 
     if is_file(file_or_id):
-        document = read_document(file_or_id)
-        found = runnable("file", None, document, services.plugins)
+        found = Catalog(services).of("file", read_document(file_or_id))
         warn(found.workflow.warnings)
     else:
         found = Catalog(services).find(file_or_id)

@@ -17,6 +17,15 @@ from app.errors import Problem, ValidationFailed
 
 if t.TYPE_CHECKING:
     from app.store import Store
+    from plugins.registry import Registry
+
+
+class _Parts(t.NamedTuple):
+    """See ``app.web.catalog.Parts``."""
+
+    store: Store
+    plugins: Registry
+
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -38,8 +47,10 @@ def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
     """
     if workflow_id is not None and not _ID.fullmatch(workflow_id):
         raise click.BadParameter("1 to 64 letters, digits, - and _", param_hint="--id")
-    document, name = _checked(file)
+    plugins = load_plugins()
+    document, name = _checked(file, plugins)
     with open_store() as store:
+        _check_children(_Parts(store, plugins), workflow_id or "", document, deploy)
         saved = store.workflows.save(document, name, workflow_id)
         if deploy:
             store.workflows.deploy(saved)
@@ -50,7 +61,7 @@ def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
 @click.argument("file")
 def validate(file: str) -> None:
     """Check the workflow in FILE against what this installation offers; list every problem."""
-    _checked(file)
+    _checked(file, load_plugins())
     click.echo("valid", err=True)
 
 
@@ -98,14 +109,30 @@ def export(workflow_id: str, version: int | None) -> None:
     click.echo(document.export(stored), nl=False)
 
 
-def _checked(file: str) -> tuple[dict[str, t.Any], str]:
+def _checked(file: str, plugins: Registry) -> tuple[dict[str, t.Any], str]:
     """The document in ``file``, sure to compile, and its name; warnings go to standard error."""
     from app.web.catalog import compiled
 
     document = read_document(file)
-    workflow = compiled(document, load_plugins())
+    workflow = compiled(document, plugins)
     warn(workflow.warnings)
     return document, workflow.name
+
+
+def _check_children(parts: _Parts, workflow_id: str, document: dict[str, t.Any], deploy: bool) -> None:
+    """See that the workflows a document runs are there. A draft may name those that are still to come.
+
+    :raises ValidationFailed: one runs this one, they nest too deeply, or one is missing and this is to be deployed.
+    """
+    from app.web.catalog import Catalog, ChildUnavailable
+
+    try:
+        Catalog(parts).of(workflow_id, document)
+    except ChildUnavailable as missing:
+        if deploy:
+            raise
+        for problem in missing.details:
+            click.echo(f"warning: {problem.path}: {problem.message}", err=True)
 
 
 def _stored(store: Store, workflow_id: str) -> t.Any:

@@ -1,7 +1,7 @@
-"""Running one block of a run: its events, its deadline, its errors.
+"""Running one block instance: its events, its deadline, its errors.
 
-Law of this room: one ``BlockFinished`` per start whatever happens; a failed block with an ``error``
-edge goes on there, any other failure ends the run.
+Law of this room: one ``BlockFinished`` per start whatever happens; a failed block with an ``error`` edge goes on
+there, any other failure ends the region it is in.
 """
 
 from __future__ import annotations
@@ -10,79 +10,89 @@ import logging
 import typing as t
 from collections.abc import Mapping
 
-from gevent.event import Event
-
 from app import events as ev
-from app.engine import settle
+from app.engine import pins, settle
 from app.engine.context import RunningBlock
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError, RunError
-from app.workflows.compiled import AGENT, CompiledBlock
+from app.workflows.compiled import CompiledBlock
 
 if t.TYPE_CHECKING:
+    from app.engine.frames import Frame
     from app.engine.run import Run
 
 log = logging.getLogger("studio.runs")
 
 
-class BlockRunner:
-    """Runs the blocks of one run."""
+def run(run: Run, block: CompiledBlock, frame: Frame, outer: RunScope) -> BlockRow:
+    """Run a block to its end; the row says which handles its end took.
 
-    def __init__(self, run: Run) -> None:
+    :raises BlockError: it failed and nothing takes its failure up.
+    """
+    return _Instance(run, block, frame, outer).run()
+
+
+class _Instance:
+    """One execution of one block in one frame."""
+
+    __slots__ = ("_block", "_execution", "_frame", "_handles", "_outer", "_run", "_started", "name")
+
+    def __init__(self, run: Run, block: CompiledBlock, frame: Frame, outer: RunScope) -> None:
         self._run = run
-        self._moved: Event | None = None
+        self._block = block
+        self._frame = frame
+        self._outer = outer
+        self._handles: frozenset[str] = frozenset({""})
+        self._started = run.services.clock.now_ms()
+        self.name = frame.name(block.id)
+        self._execution = run.state.executions(self.name) + 1
 
-    def wait_for_one(self) -> None:
-        """Block until a block that runs in its own greenlet has ended."""
-        self._moved = Event()
-        with self._run.scope.wait():
-            self._moved.wait()
-
-    def run(self, block_id: str) -> None:
-        """Run a block to its end and note which handle its end took.
-
-        :raises BlockError: it failed and no ``error`` edge leads on.
-        """
-        run = self._run
-        block = run.request.workflow.blocks[block_id]
-        started = run.services.clock.now_ms()
-        run.emitter.emit(ev.BlockStarted(block_id, block.type.type_name, block.name))
-        run.queue_time.block(1)
+    def run(self) -> BlockRow:
+        run, block = self._run, self._block
+        standing = run.state.blocks.get(self.name)
+        if standing is not None and (standing.final_text or standing.partial):
+            run.emitter.emit(ev.AnswerRetracted(self.name, "iteration"))
+        run.emitter.emit(ev.BlockStarted(self.name, block.type.type_name, block.name, self._execution))
+        counts = 0 if block.bodies or block.child is not None else 1  # what a container runs counts by itself
+        run.queue_time.block(counts)
         try:
-            output = self._output(block)
+            output = self._output()
         except BlockError as error:
             if error.block is None:
-                error.block = block_id
-            self._failed(block, error, started)
+                error.block = self.name
+            return self._failed(error)
+        except Cancelled:
+            self._cut_off()
+            raise
         else:
-            self._executed(block, output, started)
+            return self._executed(output)
         finally:
-            run.queue_time.block(-1)
-            if self._moved is not None:
-                self._moved.set()
+            run.queue_time.block(-counts)
 
-    def _output(self, block: CompiledBlock) -> Mapping[str, t.Any]:
+    def _output(self) -> Mapping[str, t.Any]:
         """The block's output, after up to ``retries`` further attempts."""
-        for _ in range(block.retries):
+        for _ in range(self._block.retries):
             try:
-                return self._attempt(block)
+                return self._attempt()
             except BlockError:
-                state = self._run.state.blocks[block.id]
-                if state.calls or state.live:  # something was shown: a repeat would show it twice
+                state = self._run.state.blocks[self.name]
+                # Something was shown: a repeat would show it twice.
+                if state.calls or state.live or state.spoke:
                     raise
-        return self._attempt(block)
+        return self._attempt()
 
-    def _attempt(self, block: CompiledBlock) -> Mapping[str, t.Any]:
-        run = self._run
+    def _attempt(self) -> Mapping[str, t.Any]:
+        run, block = self._run, self._block
         try:
-            with run.scope.child() as scope:
+            with self._outer.child() as scope:
                 if block.timeout_s is not None:
                     scope.deadline(block.timeout_s, "block_timeout")
                 try:
-                    return block.type.run(self._context(block, scope), block.config)
+                    context = RunningBlock(run, block, self._frame, self._execution, scope, self._take)
+                    return block.type.run(context, block.config)
                 except Cancelled:
-                    if scope.cause == "block_timeout" and run.scope.cause is None:
+                    if scope.cause == "block_timeout" and self._outer.cause is None:
                         raise BlockError(
                             "block_timeout", f"{block.name} did not finish within {block.timeout_s:g} s."
                         ) from None
@@ -92,66 +102,88 @@ class BlockRunner:
         except RunError as error:
             raise BlockError(error.code, error.message, detail=error.detail) from error
         except Exception as error:
-            log.exception("run %s: block %s failed unexpectedly", run.id, block.id)
+            log.exception("run %s: block %s failed unexpectedly", run.id, self.name)
             raise BlockError("block_failed", f"{block.name} failed; see the server's log.") from error
 
-    def _context(self, block: CompiledBlock, scope: RunScope) -> t.Any:
-        run = self._run
-        return RunningBlock(
-            run.services,
-            run.id,
-            block.id,
-            block.name,
-            scope,
-            run.emitter,
-            run.journal,
-            self._variables,
-            run.request.show_thinking,
-            run.request.workflow.predecessors(block.id),
-            (run.request.workflow_id, run.request.conversation_id or run.id),
-            run.queue_time,
+    def _take(self, handles: frozenset[str]) -> None:
+        self._handles = handles
+
+    def _executed(self, output: Mapping[str, t.Any]) -> BlockRow:
+        if not self._frame.looping:
+            self._settle(self.name, self._block, output)
+        self._settle_body()
+        if (flow := pins.after(self._block, self.name, output, self._run.state.pinned)) is not None:
+            self._run.emitter.emit(flow)
+        self._finish(
+            ev.BlockFinished(self.name, "executed", output, None, None, self._since(), self._execution)
         )
+        return BlockRow("executed", self._handles)
 
-    def _variables(self) -> Mapping[str, t.Any]:
-        """What templates see: ``input``, ``blocks.<id>.<field>``, ``vars``."""
-        run = self._run
-        return {
-            "input": run.request.input,
-            "blocks": run.state.visible(),
-            "vars": run.request.workflow.variables,
-        }
-
-    def _executed(self, block: CompiledBlock, output: Mapping[str, t.Any], started: int) -> None:
-        run = self._run
-        if block.type.type_name == AGENT:
-            run.emitter.emit(ev.AnswerSettled(block.id, str(output["content"])))
-        self._finish(ev.BlockFinished(block.id, "executed", output, None, None, self._since(started)))
-        run.rows[block.id] = BlockRow("executed")
-
-    def _failed(self, block: CompiledBlock, error: BlockError, started: int) -> None:
-        run = self._run
-        state = run.state.blocks[block.id]
+    def _failed(self, error: BlockError) -> BlockRow:
+        run, block = self._run, self._block
+        state = run.state.blocks[self.name]
         settle.block(run.emitter, state, "error", run.services.clock.now_ms)
+        self._settle_body()
+        own = error.output if error.block == self.name else {}
         self._finish(
             ev.BlockFinished(
-                block.id,
+                self.name,
                 "failed",
-                {"error": error.message, "code": error.code},
+                {**own, "error": error.message, "code": error.code},
                 error.code,
                 error.message,
-                self._since(started),
+                self._since(),
+                self._execution,
             ),
         )
         leads_on = any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ()))
         if not leads_on and block.on_error != "continue":
             raise error
-        if state.partial and state.type == AGENT:
-            run.emitter.emit(ev.StreamFailed(block.id, error.message))
-        run.rows[block.id] = BlockRow("failed", "error" if leads_on else "")
+        if state.partial and block.type.answers:
+            run.emitter.emit(ev.StreamFailed(self.name, error.message))
+        if leads_on:
+            run.caught.append(self.name)
+        return BlockRow("failed", frozenset({"error"} if leads_on else {""}))
+
+    def _cut_off(self) -> None:
+        """What is around this block has ended, and the run goes on: so has this. A run that ends closes all itself."""
+        run = self._run
+        if run.scope.cause is not None:
+            return
+        settle.block(run.emitter, run.state.blocks[self.name], "cancelled", run.services.clock.now_ms)
+        message = "It was stopped, since the block around it had ended."
+        self._finish(
+            ev.BlockFinished(self.name, "failed", None, "cancelled", message, self._since(), self._execution)
+        )
+
+    def _settle_body(self) -> None:
+        """What was said in a loop's body, or in a workflow that was tried again, is final when that has ended."""
+        run, block, frame = self._run, self._block, self._frame
+        if frame.looping or not (block.bodies or block.child):
+            return
+        workflow, start = run.request.workflow, len(frame.path)
+        inside = {inner for handle in block.bodies for inner in workflow.inside[block.id, handle]}
+        if block.child is not None:
+            inside.add(block.id)
+        for name, state in run.state.blocks.items():
+            if state.status != "executed" or state.output is None or not name.startswith(frame.path):
+                continue
+            found = workflow.find(name[start:])
+            base = name[start:].partition("/")[0].partition("[")[0]
+            if found is not None and found is not block and base in inside:
+                self._settle(name, found, state.output)
+
+    def _settle(self, name: str, block: CompiledBlock, output: Mapping[str, t.Any]) -> None:
+        """Tell the final answer of a block that has one: its final turn's text, or what it made of its agents'."""
+        state = self._run.state.blocks[name]
+        if block.type.answers and state.settled is None:
+            text = output.get("content") if state.final_text is None else state.final_text
+            if isinstance(text, str):
+                self._run.emitter.emit(ev.AnswerSettled(name, text))
 
     def _finish(self, event: ev.BlockFinished) -> None:
         self._run.emitter.emit(event)
         self._run.emitter.flush()
 
-    def _since(self, started: int) -> int:
-        return self._run.services.clock.now_ms() - started
+    def _since(self) -> int:
+        return self._run.services.clock.now_ms() - self._started

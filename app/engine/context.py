@@ -5,21 +5,24 @@ Law of this room: a thin door; it decides nothing.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from app.agents import templates
-from app.engine.emitter import Emitter
-from app.engine.journal import BlockJournal, Journal
-from app.engine.limits import QueueTime
+from app.engine.frames import BodyResult, Frame
+from app.engine.journal import BlockJournal
 from app.engine.scope import Cancelled, RunScope, gather
-from app.engine.services import Services
 from app.errors import RunError
 from plugins.connections import NotConfigured, RegistryError
-from plugins.spec import ResolvedModel, Tool
+from plugins.spec import Detector, ResolvedModel, Tool
 from providers.spec import Waits
+
+if t.TYPE_CHECKING:
+    from app.engine.run import Run
+    from app.workflows.compiled import CompiledBlock
 
 
 class RunningBlock:
@@ -27,37 +30,33 @@ class RunningBlock:
 
     def __init__(
         self,
-        services: Services,
-        run_id: str,
-        block: str,
-        name: str,
+        run: Run,
+        block: CompiledBlock,
+        frame: Frame,
+        execution: int,
         scope: RunScope,
-        emitter: Emitter,
-        journal: Journal,
-        variables: Callable[[], Mapping[str, t.Any]],
-        show_thinking: bool,
-        predecessors: Sequence[str],
-        conversation: tuple[str, str],
-        queue_time: QueueTime,
+        take: Callable[[frozenset[str]], None],
     ) -> None:
+        services = run.services
+        self._run = run
         self._services = services
-        self._variables = variables
-        self._conversation = conversation
-        self._queue_time = queue_time
-        self.run_id = run_id
-        self.block = block
-        self.name = name
-        self.execution = 1
+        self._frame = frame
+        self._take = take
+        self._config = block
+        self.run_id = run.id
+        self.block = frame.name(block.id)
+        self.name = block.name
+        self.execution = execution
         self.scope = scope
         self.waits: Waits = scope
-        self.show_thinking = show_thinking
-        self.predecessors = predecessors
+        self.show_thinking = run.request.show_thinking
+        self.predecessors: Sequence[str] = run.request.workflow.predecessors(block.id)
         self.settings = services.settings
-        self.emit = emitter.emit
-        self.flush = emitter.flush
+        self.emit = run.emitter.emit
+        self.flush = run.emitter.flush
         self.now_ms = services.clock.now_ms
         self.new_id = services.clock.new_id
-        self._journal = journal.bind(block, self.execution)
+        self._journal = run.journal.bind(self.block, self.execution)
 
     @property
     def journal(self) -> BlockJournal:
@@ -67,16 +66,68 @@ class RunningBlock:
     @property
     def conversation(self) -> str:
         """A hash: names of workflows and of callers' conversations are nobody else's business."""
-        named = "\0".join((*self._conversation, self.block))
+        request = self._run.request
+        named = "\0".join(
+            (request.workflow_id, request.thread_id or request.conversation_id or self.run_id, self.block)
+        )
         return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def variables(self) -> Mapping[str, t.Any]:
-        """What templates see."""
-        return self._variables()
+        """What templates see: ``input``, ``blocks.<id>.<field>``, ``vars``, and ``loop`` inside of one."""
+        run, frame = self._run, self._frame
+        blocks: Mapping[str, t.Any] = run.visible()
+        if frame.suffix:  # what ran beside this block, in the same branch, under its plain id
+            own = {
+                name.removesuffix(frame.suffix): output
+                for name, output in blocks.items()
+                if name.endswith(frame.suffix)
+            }
+            blocks = {**blocks, **own}
+        seen = {"input": run.request.input, "blocks": blocks, "vars": run.request.workflow.variables}
+        return seen if frame.loop is None else {**seen, "loop": frame.loop}
+
+    def take(self, *handles: str) -> None:
+        """Leave by these handles instead of the plain edge."""
+        self._take(frozenset(handles))
+
+    def body(
+        self,
+        handle: str,
+        *,
+        loop: Mapping[str, t.Any] | None = None,
+        index: int | None = None,
+        waits: Waits | None = None,
+    ) -> BodyResult:
+        """Run the body behind ``handle`` once."""
+        region = self._run.request.workflow.regions[self._config.id, handle]
+        suffix = self._frame.suffix if index is None else f"{self._frame.suffix}[{index}]"
+        decides = index is None and loop is not None
+        frame = Frame(
+            suffix,
+            self._frame.loop if loop is None else loop,
+            self._frame.looping or decides,
+            self._frame.path,
+            self.block,
+            decides,
+        )
+        return self._run.body(region, frame, t.cast(RunScope, waits or self.scope))
+
+    def child(self, given: t.Any) -> t.Any:
+        """Run the workflow this block's config names."""
+        return self._run.child(self._config, self._frame, given, self.scope)
+
+    def leads_on(self, handle: str) -> bool:
+        """Whether an edge leaves this block by ``handle``."""
+        return self._run.request.workflow.leads_on(self._config.id, handle)
+
+    @property
+    def answers(self) -> bool:
+        """Whether a ``response`` block hands this block's ``content`` on."""
+        return self._config.id in self._run.request.workflow.handed_on
 
     def render(self, template: str, **extra: t.Any) -> str:
         """A rendered template."""
-        return templates.render(template, {**self._variables(), **extra})
+        return templates.render(template, {**self.variables(), **extra})
 
     def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
         """What is behind a model id."""
@@ -93,6 +144,10 @@ class RunningBlock:
         """A registered tool."""
         return self._services.plugins.tools.get(name)
 
+    def detector(self, name: str) -> Detector | None:
+        """A detector of personal data."""
+        return self._services.plugins.detectors.get(name)
+
     def sleep(self, seconds: float) -> None:
         """Wait by the clock."""
         with self.scope.wait():
@@ -101,7 +156,7 @@ class RunningBlock:
     def slot(self, model: ResolvedModel) -> AbstractContextManager[int]:
         """A slot of the model's family."""
         return self._services.limits.slot(
-            model.family.id, model.max_concurrency, self.run_id, self.scope, self.now_ms, self._queue_time
+            model.family.id, model.max_concurrency, self.run_id, self.scope, self.now_ms, self._run.queue_time
         )
 
     def limited(self, seconds: float, make: Callable[[], BaseException]) -> AbstractContextManager[t.Any]:
@@ -111,6 +166,28 @@ class RunningBlock:
     def gather(self, jobs: Sequence[Callable[[Waits], None]]) -> None:
         """Run jobs concurrently."""
         gather(self.scope, jobs)
+
+    def at_once(self, jobs: Sequence[Callable[[RunningBlock], None]]) -> None:
+        """Run jobs concurrently, each with a context of its own."""
+        time = self._run.queue_time
+
+        def bound(job: Callable[[RunningBlock], None]) -> Callable[[Waits], None]:
+            def run(waits: Waits) -> None:
+                inner = copy.copy(self)
+                inner.waits = inner.scope = t.cast(RunScope, waits)
+                time.block(1)
+                try:
+                    job(inner)
+                finally:
+                    time.block(-1)
+
+            return run
+
+        time.block(-1)  # meanwhile this block only waits
+        try:
+            self.gather([bound(job) for job in jobs])
+        finally:
+            time.block(1)
 
     def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], t.Any]) -> t.Any:
         """Run ``fn`` under a deadline."""

@@ -78,6 +78,10 @@ class BlockJournal:
         """Turn and tool rows of this execution, oldest first."""
         return self._journal.of(self._path, self._execution)
 
+    def part(self, key: str) -> BlockJournal:
+        """The rows of a part of this execution, such as one agent's turn in a debate."""
+        return BlockJournal(self._journal, f"{self._path}/{key}", self._execution)
+
     def write(self, turn: int, key: str, kind: StepKind, state: StepState, value: t.Any = None) -> Step:
         """Insert or replace a row."""
         return self._journal.write(self._path, self._execution, turn, key, kind, state, value)

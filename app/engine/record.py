@@ -27,6 +27,7 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
         "version": request.version,
         "key_id": request.key_id,
         "conversation_id": request.conversation_id,
+        "thread_id": request.thread_id,
         "status": "running" if terminal is None else settle.status_of(terminal),
         "cause": None if terminal is None else settle.cause_of(terminal),
         "input": request.input,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import typing as t
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import gevent
 from gevent.event import Event
@@ -28,6 +28,8 @@ log = logging.getLogger("studio.runs")
 
 #: Seconds between looks for dead owners, and the age at which one elsewhere counts as dead (contract 7.4: 60 s).
 SWEEP_S = 10.0
+#: Seconds between looks for runs of ours that another process was asked to stop (contract 7.2: within 1 s).
+STOP_S = 0.5
 DEAD_AFTER_S = 35.0
 
 
@@ -42,7 +44,7 @@ class RunRegistry:
         self._addresses: dict[str, str] = {}
         self._empty = Event()
         self._empty.set()
-        self._service: t.Any = None
+        self._tasks: list[t.Any] = []
         self.draining = False
 
     def __len__(self) -> int:
@@ -50,11 +52,14 @@ class RunRegistry:
 
     def open(self) -> None:
         """Announce this process and begin to look for runs whose process died; the store's writer beats."""
-        if self._service is None:
+        if not self._tasks:
             store = self._services.store
             store.runs.heartbeat(store.owner_id)
             self._sweep()
-            self._service = spawn_service(self._sweeps)
+            self._tasks = [
+                spawn_service(self._every, SWEEP_S, self._sweep, "looking for lost runs"),
+                spawn_service(self._every, STOP_S, self._stop_asked, "looking for runs to stop"),
+            ]
 
     def admit(self, key_id: str | None, address: str | None) -> None:
         """Refuse before the first byte what could not be served.
@@ -145,17 +150,26 @@ class RunRegistry:
 
     def close(self) -> None:
         """Stop looking."""
-        if self._service is not None:
-            stop_service(self._service)
-            self._service = None
+        for task in self._tasks:
+            stop_service(task)
+        self._tasks = []
 
-    def _sweeps(self) -> None:
+    def _every(self, seconds: float, look: Callable[[], None], what: str) -> None:
         while True:
-            gevent.sleep(SWEEP_S)
+            gevent.sleep(seconds)
             try:
-                self._sweep()
+                look()
             except Exception:  # the next one may succeed; a failed one must not end the service
-                log.exception("looking for lost runs failed")
+                log.exception("%s failed", what)
+
+    def _stop_asked(self) -> None:
+        """Stop the runs of this process that others asked for, in the store: it is the one way that always works."""
+        if not self._runs:
+            return
+        store = self._services.store
+        for run_id in store.runs.stopping(store.owner_id):
+            if (run := self._runs.get(run_id)) is not None:
+                run.cancel("stop_requested")
 
     def _sweep(self) -> None:
         lost = self._services.store.runs.fail_lost(DEAD_AFTER_S)

@@ -10,28 +10,32 @@ from __future__ import annotations
 import logging
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import gevent
+import msgspec
 from gevent.event import Event
 
 from app import events as ev
-from app.engine import settle
-from app.engine.blocks import BlockRunner
+from app.engine import pins, settle
+from app.engine.child import run_child
 from app.engine.emitter import Emitter, Subscriber
+from app.engine.following import Interrupted, following
+from app.engine.frames import BodyResult, Frame, level
 from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
+from app.engine.region import RegionRun, run_body
 from app.engine.run_log import RunLog
-from app.engine.scheduler import BlockRow, Finished, Skip, next_steps
 from app.engine.scope import Cancelled, RunScope
 from app.engine.services import Services
 from app.engine.usage import usage_object
 from app.errors import BlockError, RunError
 from app.state import RunState
-from app.workflows.compiled import CompiledWorkflow
+from app.store.threads import ThreadRow
+from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Region
 
 log = logging.getLogger("studio.runs")
 
@@ -49,6 +53,7 @@ class RunRequest:
     :ivar timeout_s: the run's deadline in seconds.
     :ivar on_disconnect: ``cancel`` or ``continue`` when the last reader has gone for ``disconnect_grace_s``.
     :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
+    :ivar thread: the thread it has entered; None outside of any.
     """
 
     run_id: str
@@ -62,6 +67,12 @@ class RunRequest:
     on_disconnect: str = "cancel"
     disconnect_grace_s: float = 0.0
     show_thinking: bool = False
+    thread: ThreadRow | None = None
+
+    @property
+    def thread_id(self) -> str | None:
+        """The id of its thread."""
+        return None if self.thread is None else self.thread.id
 
 
 class Run:
@@ -80,15 +91,17 @@ class Run:
         self.done = Event()
         self.queue_time = QueueTime(services.clock.now_ms)
         self.created_at = services.clock.now_ms()
-        self.rows: dict[str, BlockRow] = {}
         self.detail = ""
         self.failed_model = ""
         self.ending: ev.Terminal | None = None
+        #: What was being run when the run was stopped.
+        self.interrupted: list[Interrupted] = []
+        #: Blocks whose failure an error edge took up, in order.
+        self.caught: list[str] = []
         self._on_end = on_end
         self.readers = Readers(
             request.on_disconnect, request.disconnect_grace_s, lambda: self.cancel("client_disconnected")
         )
-        self._blocks = BlockRunner(self)
 
     # -- for surfaces ------------------------------------------------------------------------
 
@@ -151,42 +164,36 @@ class Run:
             self._end(terminal)
 
     def _drive(self) -> ev.Terminal:
-        """Start, then do what the scheduler says until nothing is left."""
+        """Run the region that lies in no body, and with it everything."""
         request, workflow = self.request, self.request.workflow
         edges = [(e.source, e.handle, e.target) for e in workflow.edges]
         self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
-        while True:
-            steps = next_steps(workflow, self.rows)
-            starts: list[str] = []
-            for step in steps:
-                if isinstance(step, Finished):
-                    return self._completed(step.last)
-                if isinstance(step, Skip):
-                    self.rows[step.block] = BlockRow("skipped")
-                    self.emitter.emit(ev.BlockFinished(step.block, "skipped"))
-                else:
-                    starts.append(step.block)
-            if len(starts) == len(steps):  # a skip may free more blocks: ask again before anything runs
-                self._start(starts)
+        return self._completed(RegionRun(self, self._root(), Frame(), self.scope).drive())
 
-    def _start(self, starts: list[str]) -> None:
-        """Run the only block that can move in this greenlet; several each in their own.
+    def _root(self) -> Region:
+        """What is scheduled first: from the start, or from the block that keeps the thread."""
+        root, thread = self.request.workflow.root, self.request.thread
+        if thread is None or thread.pinned is None:
+            return root
+        entry = pins.entry(self.request.workflow, thread.pinned)
+        self.emitter.emit(ev.FlowChanged(entry))
+        return root if entry is None else replace(root, entries=(entry,))
 
-        Without any, and with no greenlet left, a block has failed: the wait raises what its failure cancelled.
-        """
-        if len(starts) == 1 and not self.scope.greenlets:
-            self._blocks.run(starts[0])
-            return
-        for block in starts:
-            self.rows[block] = BlockRow("running")
-            self.scope.spawn(self._blocks.run, block)
-        self._blocks.wait_for_one()
+    def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
+        """See :func:`app.engine.region.run_body`."""
+        return run_body(self, region, frame, outer)
+
+    def child(self, block: CompiledBlock, frame: Frame, given: t.Any, outer: RunScope) -> t.Any:
+        """See :func:`app.engine.child.run_child`."""
+        return run_child(self, block, frame, given, outer)
+
+    def visible(self) -> Mapping[str, Mapping[str, t.Any]]:
+        """What templates see of the run's own blocks, by their ids; a child's stay its own."""
+        return level(self.state.visible(), "")
 
     def _completed(self, last: tuple[str, ...]) -> ev.Terminal:
         outputs = self.state.outputs()
-        caught = [
-            block for block, row in self.rows.items() if row.outcome == "failed" and row.handle == "error"
-        ]
+        caught = self.caught
         return ev.RunCompleted(
             settle.run_output(self.request.workflow, outputs, last),
             outputs,
@@ -217,7 +224,7 @@ class Run:
             # the first of them writes its record.
             gevent.sleep(0)
         try:
-            self._settle(terminal)
+            terminal = self._settle(terminal)
             terminal = self.ending = settle.with_usage(terminal, self.usage())
             self._store(terminal)
         except Exception:
@@ -225,15 +232,22 @@ class Run:
         finally:
             self._show(terminal)
 
-    def _settle(self, terminal: ev.Terminal) -> None:
-        """End what the run left going, then what it left open in the stream."""
+    def _settle(self, terminal: ev.Terminal) -> ev.Terminal:
+        """End what the run left going, then what it left open in the stream; the terminal, knowing what was cut off."""
         try:
             if self.scope.greenlets:
                 self.scope.cancel("ended")
                 self.scope.join()
+            if isinstance(terminal, ev.RunCancelled):
+                terminal = msgspec.structs.replace(terminal, following=self._following())
             settle.run(self.emitter, self.state, terminal, self.services.clock.now_ms)
         except Exception:
             log.exception("run %s: what it left open could not be settled", self.id)
+        return terminal
+
+    def _following(self) -> tuple[str, ...]:
+        running = {state.block for state in self.state.open_blocks()}
+        return following(self.interrupted, running, tuple(self.request.workflow.blocks))
 
     def _show(self, terminal: ev.Terminal) -> None:
         try:
@@ -245,7 +259,6 @@ class Run:
             self.scope.close()
             self._on_end(self)
             self.done.set()
-            del self._blocks  # it holds the run: what a run leaves behind must be freed without the collector
 
     def _cancelled(self, cause: str) -> ev.Terminal:
         if cause == "execution_timeout":
@@ -255,7 +268,10 @@ class Run:
         return ev.RunFailed(cause, "The run could not go on.", None, {})
 
     def _store(self, terminal: ev.Terminal) -> None:
-        runs = self.services.store.runs
+        thread, store = self.request.thread, self.services.store
+        if thread is not None and self.state.flow_changed:
+            store.threads.pin(thread.id, self.id, thread.pins, self.state.pinned)
+        runs = store.runs
         ticket = runs.finished(run_row(self, terminal), block_rows(self.state), usage_rows(self.state))
         ticket.wait()
 

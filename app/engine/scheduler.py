@@ -1,8 +1,8 @@
-"""The scheduler: which blocks start, which are skipped, when the run is over. Pure.
+"""The scheduler: which blocks of a region start, which are skipped, when the region is over. Pure.
 
-Law of this room: one function over document and rows; no greenlets, clock, network or store. A block
-is ready when all its incoming edges are taken or dead and one is taken; it is skipped when all are
-dead, so dead paths propagate and joins never hang.
+Law of this room: one function over region and rows; no greenlets, clock, network or store. A block is ready when all
+its incoming edges are taken or dead and one is taken; it is skipped when all are dead, so dead paths propagate and
+joins never hang. A loop or parallel block is one block here; what it runs is a region of its own.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from app.workflows.compiled import CompiledWorkflow
+from app.workflows.compiled import Region
 
 BlockOutcome = t.Literal["running", "executed", "failed", "skipped"]
 
 
 class BlockRow(msgspec.Struct, frozen=True):
-    """What is known of a block. ``handle``: the source handle its end took (``""``, ``error``, ``true`` …)."""
+    """What is known of a block. ``handles``: those its end took (``""``, ``error``, ``true``, ``branch:a`` …)."""
 
     outcome: BlockOutcome
-    handle: str = ""
+    handles: frozenset[str] = frozenset()
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Skip(msgspec.Struct, frozen=True):
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """Nothing is left to run. ``last``: the blocks reached last, in document order; their outputs are the run's."""
+    """Nothing is left to run. ``last``: the blocks reached last, in document order; their outputs are the region's."""
 
     last: tuple[str, ...]
 
@@ -45,26 +45,33 @@ class Finished(msgspec.Struct, frozen=True):
 Action = Start | Skip | Finished
 
 
-def next_steps(workflow: CompiledWorkflow, rows: Mapping[str, BlockRow]) -> list[Action]:
+def next_steps(region: Region, rows: Mapping[str, BlockRow]) -> list[Action]:
     """What to do next, in document order; empty while blocks run and nothing else is ready."""
     actions: list[Action] = []
     unsettled = False
-    for block in workflow.blocks:
+    for block in region.blocks:
         row = rows.get(block)
         if row is not None:
             unsettled = unsettled or row.outcome == "running"
             continue
         unsettled = True
-        states = [_edge_state(rows, edge.source, edge.handle) for edge in workflow.incoming.get(block, ())]
-        if None in states:
+        states = [_edge_state(rows, edge.source, edge.handle) for edge in region.incoming.get(block, ())]
+        if block in region.entries:
+            actions.append(Start(block))
+        elif None in states:
             continue
-        if block == workflow.entry or True in states:
+        elif True in states:
             actions.append(Start(block))
         else:
             actions.append(Skip(block))
     if not unsettled:
-        return [Finished(_last_reached(workflow, rows))]
+        return [Finished(_last_reached(region, rows))]
     return actions
+
+
+def taken(rows: Mapping[str, BlockRow], source: str, handle: str) -> bool:
+    """Whether a settled region took this edge."""
+    return _edge_state(rows, source, handle) is True
 
 
 def _edge_state(rows: Mapping[str, BlockRow], source: str, handle: str) -> bool | None:
@@ -72,15 +79,15 @@ def _edge_state(rows: Mapping[str, BlockRow], source: str, handle: str) -> bool 
     row = rows.get(source)
     if row is None or row.outcome == "running":
         return None
-    return row.outcome != "skipped" and row.handle == handle
+    return row.outcome != "skipped" and handle in row.handles
 
 
-def _last_reached(workflow: CompiledWorkflow, rows: Mapping[str, BlockRow]) -> tuple[str, ...]:
+def _last_reached(region: Region, rows: Mapping[str, BlockRow]) -> tuple[str, ...]:
     last = []
-    for block in workflow.blocks:
+    for block in region.blocks:
         if rows[block].outcome != "executed":
             continue
-        edges = workflow.outgoing.get(block, ())
+        edges = region.outgoing.get(block, ())
         if not any(_edge_state(rows, block, e.handle) and rows[e.target].outcome != "skipped" for e in edges):
             last.append(block)
     return tuple(last)

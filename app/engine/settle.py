@@ -72,14 +72,13 @@ def cause_of(terminal: ev.Terminal) -> str | None:
     if isinstance(terminal, ev.RunTimedOut):
         return "execution_timeout"
     if isinstance(terminal, ev.RunFailed):
-        known = terminal.code.startswith("provider_") or terminal.code in ("worker_lost", "budget_exceeded")
-        return terminal.code if known else "block_failed"
+        return ev.failure_cause(terminal.code)
     return None
 
 
 def usage_of(terminal: ev.Terminal) -> Mapping[str, t.Any]:
     """The usage object of an end; every kind of end has one."""
-    return t.cast("Mapping[str, t.Any]", terminal.usage)  # type: ignore[attr-defined]  # each declares it last
+    return t.cast("Mapping[str, t.Any]", terminal.usage)  # type: ignore[attr-defined]  # each has it
 
 
 def with_usage(terminal: ev.Terminal, usage: Mapping[str, t.Any]) -> ev.Terminal:

@@ -1,6 +1,6 @@
 """Outbound HTTP of tools."""
 
-from app.net.client import FetchResponse, fetch
+from app.net.client import MAX_BYTES, FetchResponse, fetch
 from app.net.guard import refused
 
-__all__ = ["FetchResponse", "fetch", "refused"]
+__all__ = ["MAX_BYTES", "FetchResponse", "fetch", "refused"]

@@ -194,6 +194,8 @@ def type_name(hint: t.Any) -> str:
     if origin in (t.Union, types.UnionType):
         return " or ".join(type_name(arg) for arg in args if arg is not type(None))
     if origin in (list, tuple, collections.abc.Sequence):
+        if args and dataclasses.is_dataclass(args[0]):
+            return "a list of objects"
         return f"a list of {type_name(args[0])}" if args and args[0] is not t.Any else "a list"
     return "an object"
 

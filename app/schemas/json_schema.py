@@ -11,14 +11,10 @@ import functools
 import typing as t
 from collections.abc import Iterator, Mapping
 
-import re2  # type: ignore[import-untyped]  # ships no types
-
 from app import encoding
+from app.schemas import patterns as regex
 from app.schemas.paths import join
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.max_mem = 8 << 20
 _MAX_PROBLEMS = 20
 
 
@@ -79,16 +75,9 @@ def _bad_patterns(here: Mapping[str, t.Any]) -> Iterator[str]:
     if isinstance(here.get("pattern"), str):
         patterns.append(here["pattern"])
     for pattern in patterns:
-        if _compiled(pattern) is None:
-            yield f"the pattern {_short(pattern)!r} uses what RE2 has not (look-around, back-references); rewrite it"
-
-
-@functools.lru_cache(maxsize=512)
-def _compiled(pattern: str) -> t.Any:
-    try:
-        return re2.compile(pattern, _OPTIONS)
-    except (re2.error, ValueError, TypeError):
-        return None
+        problem = regex.problem(pattern)
+        if problem is not None:
+            yield problem
 
 
 class Checker:
@@ -135,7 +124,7 @@ def _pattern(validator: t.Any, pattern: t.Any, instance: t.Any, schema: t.Any) -
     from jsonschema import ValidationError
 
     if isinstance(instance, str) and isinstance(pattern, str):
-        compiled = _compiled(pattern)
+        compiled = regex.compiled(pattern)
         if compiled is not None and not compiled.search(instance):
             yield ValidationError(f"{instance[:100]!r} does not match {pattern!r}")
 
@@ -144,7 +133,7 @@ def _pattern_properties(validator: t.Any, table: t.Any, instance: t.Any, schema:
     if not isinstance(instance, dict):
         return
     for pattern, inner in table.items():
-        compiled = _compiled(pattern)
+        compiled = regex.compiled(pattern)
         for key, value in instance.items():
             if compiled is not None and compiled.search(key):
                 yield from validator.descend(value, inner, path=key, schema_path=pattern)

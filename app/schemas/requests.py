@@ -75,6 +75,40 @@ def load_execute(body: t.Any) -> ExecuteBody:
     return dataclasses.replace(parsed, input=run_input(parsed.input))
 
 
+@dataclass(frozen=True, slots=True)
+class RunsBody:
+    """Body of ``POST /api/workflows/{id}/runs`` (contract section 5)."""
+
+    message: str | None = dataclasses.field(
+        default=None, metadata={"doc": "What the user says; the run's input is {message}."}
+    )
+    input: t.Any = dataclasses.field(default=None, metadata={"doc": "The run's input, instead of a message."})
+    thread_id: str | None = dataclasses.field(
+        default=None, metadata={"doc": "The thread to continue; without it a new one is made.", "most": 255}
+    )
+    events: t.Literal["full", "messages", "minimal"] = dataclasses.field(
+        default="full", metadata={"doc": "How much to tell."}
+    )
+    include_thinking: bool = dataclasses.field(
+        default=False, metadata=_key("includeThinking", "Also send the text of the models' thinking.")
+    )
+
+
+def load_runs(body: Mapping[str, t.Any]) -> RunsBody:
+    """The body of a request for run events; ``input`` of the result is what the run gets.
+
+    :raises ValidationFailed: 400 with every problem.
+    """
+    parsed, problems = derive.load(RunsBody, body, null_unset=False)
+    if "message" in body and "input" in body:
+        problems.append(Problem("input", "message and input exclude each other; send one of them"))
+    if parsed is None or problems:
+        raise ValidationFailed(in_document_order(body, problems))
+    return dataclasses.replace(
+        parsed, input=run_input(parsed.input if parsed.message is None else parsed.message)
+    )
+
+
 def run_input(value: t.Any) -> t.Any:
     """What a run gets for an ``input`` as sent: text as ``{"message": ...}``, none as ``{}``, the rest as it is."""
     if value is None:

@@ -22,6 +22,7 @@ SUMMARY_COLUMNS = (
     "version",
     "key_id",
     "conversation_id",
+    "thread_id",
     "status",
     "cause",
     "created_at",
@@ -40,7 +41,15 @@ WINDOW = 2000
 
 #: What an index leads to directly. Of several, the first is used and the rest is looked at run by run;
 #: a key's own runs stay inside that key's part of the index whatever else is asked.
-_INDEXED = (("conversation_id", "key_id"), ("conversation_id",), ("key_id",), ("workflow_id",), ())
+_INDEXED = (
+    ("thread_id", "key_id"),
+    ("thread_id",),
+    ("conversation_id", "key_id"),
+    ("conversation_id",),
+    ("key_id",),
+    ("workflow_id",),
+    (),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class RunFilter:
     key_id: str | None = None
     workflow_id: str | None = None
     conversation_id: str | None = None
+    thread_id: str | None = None
     status: str | None = None
 
     def set_values(self) -> dict[str, str]:

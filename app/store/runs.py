@@ -29,7 +29,7 @@ USAGE_COLUMNS = tuple(
 _JSON = frozenset(
     {"input", "output", "partial_text", "error", "usage", "tool_calls", "tokens", "model_failures"}
 )
-_TEXTS = frozenset({"workflow_id", "key_id", "conversation_id", "block", "name", "model"})
+_TEXTS = frozenset({"workflow_id", "key_id", "conversation_id", "thread_id", "block", "name", "model"})
 #: What the end of a run sets; the rest stays as it was when the run started.
 _END = (
     "status",
@@ -95,6 +95,15 @@ class Runs:
             select(*[u[name] for name in USAGE_COLUMNS])
             .where(u.run_id == bindparam("run"))
             .order_by(u.position)
+        )
+
+        self._stop = backend.prepare(
+            update(runs).where(this, r.ended_at.is_(None)).values(stop_requested=bindparam("at"))
+        )
+        self._stopping = backend.prepare(
+            select(r.id).where(
+                r.owner_id == bindparam("owner"), r.ended_at.is_(None), r.stop_requested.is_not(None)
+            )
         )
 
     def _prepare_owners(self, backend: Backend) -> None:
@@ -193,6 +202,22 @@ class Runs:
         for usage in run["usages"]:
             usage["estimated"] = bool(usage["estimated"])
         return run
+
+    def request_stop(self, run_id: str) -> bool:
+        """Ask whichever process carries a run to end it; that process looks for such wishes all the time.
+
+        :returns: False when the run is unknown or has ended.
+        :raises StoreFailed: it was not stored.
+        """
+        values = {"run": text(run_id), "at": self._clock.now_ms()}
+        return bool(self._writer.submit(lambda link: link.execute(self._stop, values), 64).wait())
+
+    def stopping(self, owner_id: str) -> list[str]:
+        """Ids of the open runs of an owner that should end.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        return [row[0] for row in self._backend.rows(self._stopping, {"owner": owner_id})]
 
     def heartbeat(self, owner_id: str) -> None:
         """Make this process known as a living owner. Queued; the store repeats it by itself from then on.

@@ -14,6 +14,7 @@ from app.store.keys import Keys
 from app.store.owners import Heartbeat
 from app.store.run_list import RunList
 from app.store.runs import Runs
+from app.store.threads import Threads
 from app.store.workflows import Workflows
 from app.store.writer import Writer
 
@@ -26,6 +27,7 @@ class Store:
     :ivar workflows: :class:`app.store.workflows.Workflows`.
     :ivar runs: :class:`app.store.runs.Runs`.
     :ivar run_list: :class:`app.store.run_list.RunList`.
+    :ivar threads: :class:`app.store.threads.Threads`.
     :ivar owner_id: the owner of runs whose row names none.
     """
 
@@ -42,6 +44,7 @@ class Store:
         self.workflows = Workflows(self._backend, self._writer, self._catalog, clock)
         self.runs = Runs(self._backend, self._writer, heartbeat, clock, self.owner_id)
         self.run_list = RunList(self._backend)
+        self.threads = Threads(self._backend, self._writer, clock)
         self.generation = self._catalog.generation
 
     def open(self) -> None:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    and_,
 )
 
 metadata = MetaData(
@@ -87,7 +88,8 @@ owners = Table(
     Column("beat", BigInteger, nullable=False),
 )
 
-#: No foreign key to workflows: ``studio run FILE`` runs documents that were never saved.
+#: No foreign key to workflows: ``studio run FILE`` runs documents that were never saved. ``stop_requested`` is when
+#: a process that does not carry the run was asked to stop it.
 runs = Table(
     "runs",
     metadata,
@@ -114,6 +116,8 @@ runs = Table(
     Column("owner_epoch", BigInteger, nullable=False),
     Column("seq_reserved", BigInteger, nullable=False),
     Column("model_failures", Text),
+    Column("thread_id", Text),
+    Column("stop_requested", BigInteger),
 )
 #: Only open runs are in it, so that it stays as small as the number of live runs.
 Index(
@@ -133,6 +137,43 @@ Index(
     runs.c.id,
     sqlite_where=_NAMED,
     postgresql_where=_NAMED,
+)
+_THREADED = runs.c.thread_id.is_not(None)
+Index(
+    "ix_runs_thread_id",
+    runs.c.thread_id,
+    runs.c.key_id,
+    runs.c.id,
+    sqlite_where=_THREADED,
+    postgresql_where=_THREADED,
+)
+#: Runs that should end and have not: empty most of the time, so that looking for them costs nothing.
+_STOPPING = and_(runs.c.ended_at.is_(None), runs.c.stop_requested.is_not(None))
+Index("ix_runs_stopping", runs.c.owner_id, sqlite_where=_STOPPING, postgresql_where=_STOPPING)
+
+#: See :mod:`app.store.threads`.
+threads = Table(
+    "threads",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("workflow_id", Text, nullable=False),
+    Column("key_id", Text),
+    Column("name", Text),
+    Column("run_id", Text),
+    Column("claimed_at", BigInteger, nullable=False),
+    Column("pinned", Text),
+    Column("pins", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+_CALLED = threads.c.name.is_not(None)
+Index(
+    "ix_threads_workflow_id",
+    threads.c.workflow_id,
+    threads.c.key_id,
+    threads.c.name,
+    unique=True,
+    sqlite_where=_CALLED,
+    postgresql_where=_CALLED,
 )
 
 #: The block log, written once, with the run's end. ``position`` is the order of the log, from 0.

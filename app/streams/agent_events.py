@@ -134,6 +134,12 @@ class AgentEvents:
         self._structured = frozenset(info.id for info in event.blocks if info.structured)
         return b""
 
+    def _child_started(self, event: ev.ChildStarted, seq: int) -> bytes:
+        structured = {f"{event.block}/{info.id}" for info in event.blocks if info.structured}
+        if structured:
+            self._structured |= structured
+        return b""
+
     def _delta(self, event: ev.TextDelta, seq: int) -> bytes:
         block = event.block
         try:
@@ -251,6 +257,7 @@ _ENDS: Mapping[type[ev.RunEvent], _Handler] = {
 }
 _SETTLED: Mapping[type[ev.RunEvent], _Handler] = {
     ev.RunStarted: AgentEvents._started,
+    ev.ChildStarted: AgentEvents._child_started,
     ev.AnswerSettled: AgentEvents._settled,
     ev.StreamFailed: AgentEvents._stream_failed,
 }

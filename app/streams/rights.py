@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app import encoding
-from app.events import RunEvent, ThinkingDelta, ToolFinished, ToolStarted
+from app.events import RunEvent, ThinkingDelta, ToolExecuting, ToolFinished, ToolStarted
 
 #: What of a tool call everybody may see who may see that it happened (contract 3.5).
 CALL_FIELDS = ("id", "name", "status", "startTime", "endTime", "duration")
@@ -48,7 +48,7 @@ def _denied(thinking: bool, tools: bool) -> frozenset[type[RunEvent]]:
     if not thinking:
         denied.add(ThinkingDelta)
     if not tools:
-        denied |= {ToolStarted, ToolFinished}
+        denied |= {ToolStarted, ToolExecuting, ToolFinished}
     return frozenset(denied)
 
 

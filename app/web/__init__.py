@@ -16,14 +16,28 @@ if t.TYPE_CHECKING:
 
 def install(app: Flask, services: Services) -> None:
     """Put every route, check and handler on ``app``."""
-    from app.web import auth, capability_table, errors, execute, http, meta, pages, run_list, runs
+    from app.web import (
+        auth,
+        capability_table,
+        errors,
+        execute,
+        http,
+        meta,
+        pages,
+        run_events,
+        run_list,
+        runs,
+        threads,
+    )
 
     app.url_map.merge_slashes = False  # a doubled slash is a wrong path, not a redirect
     errors.install(app)
     http.install(app)
     auth.install(app, services.store)
     execute.install(app, services)
+    run_events.install(app, services)
     runs.install(app)
+    threads.install(app)
     run_list.install(app)
     capability_table.install(app, services)
     meta.install(app)

@@ -44,6 +44,10 @@ class Credential:
 #: Every route of the program.
 CREDENTIALS: tuple[Credential, ...] = (
     Credential("POST", "/api/workflows/<workflow_id>/execute", "public", "run"),
+    Credential("POST", "/api/workflows/<workflow_id>/runs", "public", "run"),
+    Credential("GET", "/api/threads/<thread_id>", "key", "read", own="also"),
+    Credential("POST", "/api/threads/<thread_id>/stop", "key", "run", own="only"),
+    Credential("POST", "/api/threads/<thread_id>/release", "key", "run", own="only"),
     Credential("GET", "/api/runs", "key", "read", own="also"),
     Credential("GET", "/api/runs/<run_id>", "key", "read", own="also"),
     Credential("POST", "/api/runs/<run_id>/cancel", "key", "run", own="only"),

@@ -2,36 +2,58 @@
 
 Law of this room: a compiled workflow is reused until anything in the store changes
 (``Store.generation()``); whether a model can be called is asked anew for every run, because
-addresses and keys come from the environment of the moment.
+addresses and keys come from the environment of the moment. What a workflow runs of others is fixed with it, so a
+run never meets a version that was deployed after it began.
 """
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from app.agents.checks import checker
 from app.errors import ApiError, Problem, ValidationFailed
-from app.workflows.compiled import CompiledWorkflow
+from app.schemas.paths import join
+from app.workflows.compiled import MAX_DEPTH, CompiledBlock, CompiledWorkflow, Pinned
 from app.workflows.validation import compile_document
 from plugins.connections import NotConfigured, RegistryError
 from plugins.registry import Registry
 
 if t.TYPE_CHECKING:
-    from app.engine.services import Services
+    from app.store import Store
 
 _MAX_CACHED = 512
+_TOO_DEEP = f"workflows may run inside one another up to {MAX_DEPTH} deep; put some of it into one workflow"
 
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """One version of one workflow. ``models``: (JSON path, model id) of every block that calls one."""
+    """One version of one workflow. ``models``: (JSON path, model id) of every block that calls one, its children's
+    included. ``depth``: how deep its children nest; 0 without any.
+    """
 
     workflow_id: str
     version: int | None
     workflow: CompiledWorkflow
     models: tuple[tuple[str, str], ...]
+    depth: int = 0
+
+
+class Parts(t.Protocol):
+    """What a catalog needs of the services."""
+
+    @property
+    def store(self) -> Store:
+        """Where the workflows are."""
+
+    @property
+    def plugins(self) -> Registry:
+        """What they are compiled against."""
+
+
+class ChildUnavailable(ValidationFailed):
+    """A workflow that a block names is not stored or has no live version; it may be one day."""
 
 
 def compiled(document: dict[str, t.Any], plugins: Registry) -> CompiledWorkflow:
@@ -45,6 +67,7 @@ def compiled(document: dict[str, t.Any], plugins: Registry) -> CompiledWorkflow:
         plugins.check_model,
         frozenset(plugins.tools),
         check_agent=checker(plugins.capabilities_of, plugins.check_model),
+        detectors=frozenset(plugins.detectors),
     )
 
 
@@ -56,14 +79,25 @@ def runnable(
     :raises ValidationFailed: see :func:`compiled`.
     """
     workflow = compiled(document, plugins)
-    models = []
-    for index, block in enumerate(workflow.blocks.values()):
-        model = getattr(block.config, "model", None)
-        if isinstance(model, str) and model:
-            models.append((f"blocks[{index}].config.model", model))
-        for place, fallback in enumerate(getattr(block.config, "fallbacks", ())):
-            models.append((f"blocks[{index}].config.fallbacks[{place}]", fallback))
+    models = [
+        (join("blocks", index, "config", *where), model)
+        for index, block in enumerate(workflow.blocks.values())
+        for where, model in _models_of(block)
+    ]
     return Runnable(workflow_id, version, workflow, tuple(models))
+
+
+def _models_of(block: CompiledBlock) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The models a block calls, with their path inside its config."""
+    model = getattr(block.config, "model", None)
+    if isinstance(model, str) and model:
+        yield ("model",), model
+    for place, fallback in enumerate(getattr(block.config, "fallbacks", ())):
+        yield ("fallbacks", place), fallback
+    if block.type.uses is not None:
+        for use in block.type.uses(block.config):
+            if use.kind == "model":
+                yield use.path, use.value
 
 
 def check_configured(models: Iterable[tuple[str, str]], plugins: Registry, public: bool) -> None:
@@ -90,9 +124,9 @@ def check_configured(models: Iterable[tuple[str, str]], plugins: Registry, publi
 class Catalog:
     """The workflows of one store, compiled on first use."""
 
-    def __init__(self, services: Services) -> None:
-        self._store = services.store
-        self._plugins = services.plugins
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._plugins = parts.plugins
         self._generation = -1
         self._known: dict[tuple[str, int | None], Runnable] = {}
 
@@ -103,18 +137,77 @@ class Catalog:
         :raises ApiError: 404 unknown workflow or version, 409 ``not_deployed`` none is live, 400 the stored
             document no longer compiles (a family, model or tool that was there is gone).
         """
+        self._refresh(generation)
+        return self._find(workflow_id, version, ())
+
+    def of(self, workflow_id: str, document: dict[str, t.Any]) -> Runnable:
+        """A document that need not be stored, with what it runs of stored workflows.
+
+        :param workflow_id: the id it has or will have; it cannot run inside itself.
+        :raises ChildUnavailable: a block names a workflow that is not there or not deployed.
+        :raises ValidationFailed: see :func:`compiled`, or its children form a cycle or nest too deeply.
+        """
+        self._refresh(None)
+        return self._pinned(runnable(workflow_id, None, document, self._plugins), ())
+
+    def _refresh(self, generation: int | None) -> None:
         if generation is None:
             generation = self._store.generation()
         if generation != self._generation:
             self._known.clear()
             self._generation = generation
+
+    def _find(self, workflow_id: str, version: int | None, above: tuple[str, ...]) -> Runnable:
+        """:param above: ids of the workflows that this one is to run inside of."""
         found = self._known.get((workflow_id, version))
         if found is None:
-            found = self._load(workflow_id, version)
+            found = self._pinned(self._load(workflow_id, version), above)
             if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
             self._known[workflow_id, version] = found
         return found
+
+    def _pinned(self, found: Runnable, above: tuple[str, ...]) -> Runnable:
+        """``found`` with the versions of what it runs.
+
+        :raises ValidationFailed: with every child that cannot be run.
+        """
+        children: dict[str, Pinned] = {}
+        models = {model: path for path, model in reversed(found.models)}
+        failed: list[tuple[Problem, bool]] = []
+        depth = 0
+        for index, block in enumerate(found.workflow.blocks.values()):
+            if block.child is None:
+                continue
+            path = join("blocks", index, "config", "workflow")
+            try:
+                child = self._child(block.child.workflow_id, block.child.version, (*above, found.workflow_id))
+            except ApiError as error:
+                missing = isinstance(error, ChildUnavailable) or error.status in (404, 409)
+                failed.append((Problem(path, error.message), missing))
+                continue
+            children[block.id] = Pinned(child.workflow_id, child.version, child.workflow)
+            depth = max(depth, child.depth + 1)
+            for inner, model in child.models:
+                models.setdefault(model, f"{path}/{inner}")
+        if failed:
+            kind = ChildUnavailable if all(missing for _, missing in failed) else ValidationFailed
+            raise kind([problem for problem, _ in failed])
+        if not children:
+            return found
+        workflow = replace(found.workflow, children=children)
+        return replace(found, workflow=workflow, models=_by_path(models), depth=depth)
+
+    def _child(self, workflow_id: str, version: int | None, above: tuple[str, ...]) -> Runnable:
+        if workflow_id in above:
+            ring = " → ".join((*above[above.index(workflow_id) :], workflow_id))
+            raise ValidationFailed([Problem("", f"a workflow cannot run inside itself ({ring})")])
+        if len(above) > MAX_DEPTH:
+            raise ValidationFailed([Problem("", _TOO_DEEP)])
+        child = self._find(workflow_id, version, above)
+        if len(above) + child.depth > MAX_DEPTH:
+            raise ValidationFailed([Problem("", _TOO_DEEP)])
+        return child
 
     def is_public(self, workflow_id: str, version: int | None = None) -> bool:
         """Whether the workflow may run for callers without a key; unknown and undeployed ones may not."""
@@ -143,3 +236,8 @@ class Catalog:
                 message = f"The workflow '{workflow_id}' has no version {version}. {cure}"
                 raise ApiError(404, "not_found", message)
         return runnable(workflow_id, live.version, live.document, self._plugins)
+
+
+def _by_path(models: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """(path, model) pairs of models by id, each model once."""
+    return tuple((path, model) for model, path in models.items())

@@ -28,6 +28,7 @@ from app.workflows import selectors
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
+    from app.store.threads import ThreadRow
 
 
 class Executor:
@@ -75,8 +76,9 @@ class Executor:
     def _run_request(self, found: Runnable, body: ExecuteBody, who: Caller) -> RunRequest:
         settings = found.workflow.settings
         limit = settings.timeout_s
+        run_id = self._services.clock.new_id("run")
         return RunRequest(
-            run_id=self._services.clock.new_id("run"),
+            run_id=run_id,
             workflow_id=found.workflow_id,
             version=found.version,
             workflow=found.workflow,
@@ -84,10 +86,17 @@ class Executor:
             timeout_s=limit if body.timeout_seconds is None else min(limit, body.timeout_seconds),
             key_id=who.key_id,
             conversation_id=body.conversation_id,
+            thread=self._thread(found.workflow_id, who, body.conversation_id, run_id),
             on_disconnect=settings.on_disconnect,
             disconnect_grace_s=settings.disconnect_grace_s,
             show_thinking=body.include_thinking,
         )
+
+    def _thread(self, workflow_id: str, who: Caller, name: str | None, run_id: str) -> ThreadRow | None:
+        """A caller's name for a conversation is a thread of its key; without a key it is no more than a name."""
+        if name is None or who.key_id is None:
+            return None
+        return self._services.store.threads.named(workflow_id, who.key_id, name, run_id)
 
     def _stream(
         self,

@@ -26,6 +26,7 @@ def run_summary(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
         "workflowId": row["workflow_id"],
         "version": row["version"],
         "conversationId": row["conversation_id"],
+        "threadId": row["thread_id"],
         "status": row["status"],
         "cause": row["cause"],
         "createdAt": _instant(row["created_at"]),

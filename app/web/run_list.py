@@ -25,7 +25,12 @@ DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
 STATUSES = ("running", *t.get_args(RunStatus))
 
-_FILTERS = {"status": "status", "workflowId": "workflow_id", "conversationId": "conversation_id"}
+_FILTERS = {
+    "status": "status",
+    "workflowId": "workflow_id",
+    "conversationId": "conversation_id",
+    "threadId": "thread_id",
+}
 _CURSOR = re.compile(r"run_[0-9A-Za-z_]{1,60}")
 
 
@@ -84,6 +89,7 @@ def _matches(run: Run, wanted: RunFilter) -> bool:
         and wanted.key_id in (None, request.key_id)
         and wanted.workflow_id in (None, request.workflow_id)
         and wanted.conversation_id in (None, request.conversation_id)
+        and wanted.thread_id in (None, request.thread_id)
     )
 
 

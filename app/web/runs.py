@@ -10,7 +10,7 @@ import typing as t
 
 from flask import Blueprint, Flask, Response
 
-from app.errors import ApiError, Problem, ValidationFailed
+from app.errors import Problem, ValidationFailed
 from app.web.auth import Caller, caller, credential
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
@@ -26,7 +26,7 @@ def show(run_id: str) -> Response:
     """The run's record. The vendor's own words on an error are for scope ``read`` only."""
     who = caller()
     reads_all = who.may("read")
-    _, row = _find(run_id)
+    _, row = find(run_id)
     if row is None or not (reads_all or who.owns(row["key_id"])):
         raise not_found("run", run_id)
     return json_response(run_body(row, details=reads_all))
@@ -36,28 +36,34 @@ def cancel(run_id: str) -> Response:
     """Ask the run to stop; 202 at once, whether or not it still could."""
     if unknown := list(read_object()):
         raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
-    run, row = _find(run_id)
-    if row is None or not _may_stop(caller(), row):
+    run, row = find(run_id)
+    if row is None or not may_stop(caller(), row):
         raise not_found("run", run_id)
-    status = row["status"]
-    if status not in _LIVE:
-        return json_response({"outcome": "already_finished", "status": status}, 202)
-    if run is None:
-        raise ApiError(
-            409,
-            "run_elsewhere",
-            f"The run '{run_id}' is carried by another server process, which cannot be reached from here "
-            "yet. Ask again, or serve with STUDIO_WORKERS=1.",
-        )
-    run.cancel("stop_requested")
-    return json_response({"outcome": "accepted", "status": status}, 202)
+    return stop(run_id, run, row["status"])
 
 
-def _may_stop(who: Caller, row: t.Mapping[str, t.Any]) -> bool:
+def stop(run_id: str, run: Run | None, status: str) -> Response:
+    """Ask a run to stop, whichever process carries it: one of another process sees the wish in the store.
+
+    :param run: it, when this process carries it. :param status: as it was found.
+    """
+    if status in _LIVE:
+        if run is not None:
+            run.cancel("stop_requested")
+            return json_response({"outcome": "accepted", "status": status}, 202)
+        if services().store.runs.request_stop(run_id):
+            return json_response({"outcome": "accepted", "status": status}, 202)
+        ended = services().store.runs.get(run_id)  # it has, since it was found
+        status = status if ended is None else ended["status"]
+    return json_response({"outcome": "already_finished", "status": status}, 202)
+
+
+def may_stop(who: Caller, row: t.Mapping[str, t.Any]) -> bool:
+    """Whether a caller may stop what this row's key has started."""
     return who.owns(row["key_id"]) or (credential().own == "only" and who.may("admin"))
 
 
-def _find(run_id: str) -> tuple[Run | None, dict[str, t.Any] | None]:
+def find(run_id: str) -> tuple[Run | None, dict[str, t.Any] | None]:
     """The run if this process carries it, and its row."""
     run = services().runs.get(run_id)
     if run is not None:

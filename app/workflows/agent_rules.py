@@ -18,6 +18,8 @@ from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems
 THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto")
 TOOL_CHOICES = ("auto", "none", "required")
 MAX_TOOLS = 128
+#: The built-in tool of an agent with ``capture``.
+RELEASE = "release"
 MAX_FALLBACKS = 8
 #: Lowest and highest value of a number, both included; the vendor may allow less.
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -33,7 +35,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 #: Documented, not built: refused by name unless left at what changes nothing.
 _LATER = {
     "redact": "PII redaction is",
-    "capture": "capture is",
 }
 
 
@@ -46,6 +47,13 @@ def agent_problems(config: Mapping[str, t.Any], path: str, tool_names: Collectio
     problems = _thinking(config.get("thinking"), join(path, "thinking"))
     names, tools = _tools(config.get("tools"), join(path, "tools"), tool_names)
     problems += tools
+    if config.get("capture") is True:
+        if RELEASE in names:
+            message = (
+                "is the name of the tool by which an agent with capture lets go; call yours something else"
+            )
+            problems.append(Problem(join(path, "tools", names.index(RELEASE)), message))
+        names = [*names, RELEASE]
     problems += _tool_choice(config.get("tool_choice"), join(path, "tool_choice"), names)
     problems += _response_format(config.get("response_format"), join(path, "response_format"))
     problems += _memory(config.get("memory"), join(path, "memory"))

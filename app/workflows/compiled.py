@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from app.errors import Problem
 from app.events import BlockInfo
 from app.workflows.template_syntax import ANY_BLOCK, references, strings_in
-from plugins.spec.blocks import BlockType
+from plugins.spec.blocks import BlockType, Child
 
 #: The block types this room has to know by name: their outputs make the run's answer.
 AGENT = "agent"
 RESPONSE = "response"
+GUARDRAIL = "guardrail"
+#: How deep workflows may run inside one another: the children, their children, and so on.
+MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +34,28 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """The blocks that are scheduled together, in document order, and the edges between them.
+
+    ``entries`` start at once. ``leaves``: the handles by which this body's blocks lead out of it.
+    """
+
+    blocks: tuple[str, ...]
+    incoming: Mapping[str, tuple[Edge, ...]]
+    outgoing: Mapping[str, tuple[Edge, ...]]
+    entries: tuple[str, ...]
+    leaves: tuple[Edge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledBlock:
     """A block with its type and its config as an instance of the type's dataclass.
 
     ``timeout_s`` bounds one execution (seconds), ``retries`` counts further attempts. ``on_error``: ``fail`` ends
     the run unless an ``error`` edge leaves the block, ``continue`` goes on without its output. A type whose config
     has one of these three fields itself gets the value there, and the default stays here.
-    ``structured``: the output is made from a response format, its text is never streamed live.
+    ``structured``: the output is made from a response format, its text is never streamed live. ``bodies``: the
+    handles behind which blocks hang that this block runs. ``child``: the workflow it runs.
     """
 
     id: str
@@ -48,6 +66,8 @@ class CompiledBlock:
     retries: int = 0
     on_error: t.Literal["fail", "continue"] = "fail"
     structured: bool = False
+    bodies: tuple[str, ...] = ()
+    child: Child | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +91,15 @@ class WorkflowSettings:
 
 
 @dataclass(frozen=True, eq=False)
+class Pinned:
+    """A version of a workflow that a run of another one has fixed. ``version`` None: it was never saved."""
+
+    workflow_id: str
+    version: int | None
+    workflow: CompiledWorkflow
+
+
+@dataclass(frozen=True, eq=False)
 class CompiledWorkflow:
     """A workflow ready to run.
 
@@ -79,7 +108,10 @@ class CompiledWorkflow:
     :ivar incoming: edges by target, in document order; a block without any is left out.
     :ivar outgoing: edges by source, likewise.
     :ivar entry: id of the block a run begins with.
+    :ivar inside: the blocks of each body, nested bodies included. :ivar regions: what is scheduled together, by body;
+        the root's under None.
     :ivar warnings: what may be a mistake but can run.
+    :ivar children: what its blocks run of other workflows, by block; filled where workflows are stored.
     """
 
     name: str
@@ -91,7 +123,15 @@ class CompiledWorkflow:
     entry: str
     variables: Mapping[str, t.Any]
     settings: WorkflowSettings
+    inside: Mapping[tuple[str, str], frozenset[str]]
+    regions: Mapping[tuple[str, str] | None, Region]
     warnings: tuple[Problem, ...] = ()
+    children: Mapping[str, Pinned] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Region:
+        """The region that lies in no body."""
+        return self.regions[None]
 
     def infos(self) -> tuple[BlockInfo, ...]:
         """The blocks as ``RunStarted`` tells them, in document order."""
@@ -106,30 +146,83 @@ class CompiledWorkflow:
         sources = {edge.source for edge in self.incoming.get(block, ())}
         return tuple(b for b in self.blocks if b in sources)
 
-    def answer_agents(self) -> tuple[str, ...]:
-        """Agents whose output reaches the run's output, in document order (contract 3.4, ``selectedOutputs`` absent).
+    def find(self, path: str) -> CompiledBlock | None:
+        """The block behind an instance path, in this workflow or in one that it runs."""
+        head, _, rest = path.partition("/")
+        block = head.partition("[")[0]
+        if not rest:
+            return self.blocks.get(block)
+        child = self.children.get(block)
+        return None if child is None else child.workflow.find(rest)
 
-        With response blocks: the agents their templates read, or the direct predecessors of one without a body.
-        Without: the agents that may come last.
+    def leads_on(self, block: str, handle: str) -> bool:
+        """Whether an edge leaves ``block`` by ``handle``."""
+        return any(edge.handle == handle for edge in self.outgoing.get(block, ()))
+
+    def answer_agents(self) -> tuple[str, ...]:
+        """Blocks that speak and whose output reaches the run's output, in document order (contract 3.4,
+        ``selectedOutputs`` absent): agents, and what speaks in their place.
+
+        With response blocks: those whose output they hand on. Without: those that may come last. A guardrail speaks
+        for what it checks, so that nothing of it is shown before it has passed.
         """
         return self._answer_agents
 
     @functools.cached_property
     def _answer_agents(self) -> tuple[str, ...]:
-        reached: set[str] = set()
-        responses = [b for b in self.blocks.values() if b.type.type_name == RESPONSE]
-        for block in responses:
-            body = getattr(block.config, "body", None)
-            if body is None:
-                reached.update(self.predecessors(block.id))
-            else:
-                for _, text in strings_in(body):
-                    reached |= references(text)
-        if not responses:
-            reached = {b for b in self.blocks if self._may_be_last(b)}
-        agents = (b.id for b in self.blocks.values() if b.type.type_name == AGENT)
-        return tuple(b for b in agents if b in reached or ANY_BLOCK in reached)
+        responding = any(b.type.type_name == RESPONSE for b in self.blocks.values())
+        return tuple(
+            b.id
+            for b in self.blocks.values()
+            if b.type.answers
+            and (
+                b.id in self.handed_on
+                or (self._may_be_last(b) and (not responding or b.type.type_name == GUARDRAIL))
+            )
+        )
 
-    def _may_be_last(self, block: str) -> bool:
+    @functools.cached_property
+    def handed_on(self) -> frozenset[str]:
+        """Blocks that speak and whose ``content`` a response block hands on: those its templates read, or its
+        direct predecessors when it has no body.
+        """
+        read: set[str] = set()
+        for block in self.blocks.values():
+            if block.type.type_name != RESPONSE:
+                continue
+            body = getattr(block.config, "body", None)
+            read.update(self.predecessors(block.id) if body is None else _read_by(body))
+        found = {b.id for b in self.blocks.values() if b.type.answers and (b.id in read or ANY_BLOCK in read)}
+        return frozenset(self._through_guardrails(found))
+
+    def _through_guardrails(self, found: set[str]) -> set[str]:
+        """``found`` with what guardrails check replaced by the guardrails, the last one of a chain."""
+        gone: set[str] = set()
+        while True:
+            behind = {
+                checked: guard.id
+                for guard in self.blocks.values()
+                if guard.type.type_name == GUARDRAIL and guard.id not in gone
+                for checked in self._checked_by(guard, found) - {guard.id}
+            }
+            if not behind:
+                return found
+            gone |= behind.keys()
+            found = (found | set(behind.values())) - gone
+
+    def _checked_by(self, guard: CompiledBlock, found: set[str]) -> set[str]:
+        template = getattr(guard.config, "input", None)
+        checked = set(self.predecessors(guard.id) if template is None else references(template))
+        return found if ANY_BLOCK in checked else checked & found
+
+    def _may_be_last(self, block: CompiledBlock) -> bool:
         # An error edge is taken instead of an answer, so it does not make the answer an intermediate one.
-        return all(edge.handle == "error" for edge in self.outgoing.get(block, ()))
+        ways = [handle for handle in block.type.handles if handle != "error"]
+        return any(not self.leads_on(block.id, handle) for handle in ways)
+
+
+def _read_by(body: t.Any) -> set[str]:
+    read: set[str] = set()
+    for _, text in strings_in(body):
+        read |= references(text)
+    return read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from app.errors import Problem
 from app.schemas.paths import join
@@ -19,20 +19,25 @@ def grouped(edges: Iterable[Edge], key: Callable[[Edge], str]) -> dict[str, tupl
 
 
 def check(
-    places: Mapping[str, str], types: Mapping[str, BlockType | None], edges: Mapping[str, Edge]
+    places: Mapping[str, str],
+    types: Mapping[str, BlockType | None],
+    edges: Mapping[str, Edge],
+    leading_back: Callable[[str, Iterable[Edge]], Collection[Edge]] = lambda entry, edges: (),
 ) -> tuple[str | None, list[Problem]]:
     """The entry block and what is wrong with the graph.
 
     :param places: JSON path of each block by id. :param types: None for a type nobody knows.
     :param edges: by JSON path; none of them dangles.
+    :param leading_back: the edges by which loops' bodies return to them: the only legal cycles.
     """
     problems = []
-    cycle = _cycle(types, edges)
+    entry, more = _entry(places, types, edges)
+    back = leading_back(entry, edges.values()) if entry is not None else ()
+    cycle = _cycle(types, {path: edge for path, edge in edges.items() if edge not in back})
     if cycle:
         path, loop = cycle
         ring = " → ".join(loop)
         problems.append(Problem(path, f"closes a cycle ({ring}); edges may lead back only in a loop block"))
-    entry, more = _entry(places, types, edges)
     problems += more
     if entry is not None:
         reached = _reachable(entry, edges.values())

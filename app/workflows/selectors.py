@@ -38,7 +38,7 @@ def resolve(selectors: Sequence[str], workflow: CompiledWorkflow) -> tuple[Selec
     """Selections for ``block.path`` texts, in their order, each once.
 
     The block is given by id or by name; case and spaces are ignored unless an id fits exactly. A block whose name
-    has dots wins over a shorter one.
+    has dots wins over a shorter one. ``parent/child.path`` is a field of a block inside the workflow that a block runs.
 
     :raises ValidationFailed: some match no block, more than one, or no field the block's type can have.
     """
@@ -77,6 +77,11 @@ def pick(output: t.Any, path: Sequence[str], default: t.Any = None) -> t.Any:
 
 
 def _resolve(selector: str, workflow: CompiledWorkflow) -> Selection | str:
+    head, slash, rest = selector.partition("/")
+    within = [block for block in _matching(head, workflow) if block.id in workflow.children] if slash else []
+    if len(within) == 1:  # a block of a workflow that this one runs
+        found = _resolve(rest, workflow.children[within[0].id].workflow)
+        return found if isinstance(found, str) else Selection(f"{within[0].id}/{found.block}", found.path)
     parts = selector.split(".")
     for length in range(len(parts), 0, -1):
         blocks = _matching(".".join(parts[:length]), workflow)

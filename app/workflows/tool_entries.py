@@ -155,12 +155,19 @@ def _parameter_problems(schema: t.Any, path: str) -> list[Problem]:
 
 def _http_problems(http: Mapping[str, t.Any], path: str) -> list[Problem]:
     _, problems = derive.load(HttpCall, http, path)
-    url = http.get("url")
-    if isinstance(url, str) and not is_template(url) and not url.lower().startswith(("http://", "https://")):
-        problems.append(Problem(join(path, "url"), "must begin with http:// or https://"))
+    problem = url_problem(http.get("url"))
+    if problem is not None:
+        problems.append(Problem(join(path, "url"), problem))
     for key in ("url", "headers", "query", "body"):
         problems += template_problems(http.get(key), join(path, key), secret_safe=key == "headers")
     return problems
+
+
+def url_problem(url: t.Any) -> str | None:
+    """What is wrong with an address that is no template; None when nothing is, or when that is told elsewhere."""
+    if isinstance(url, str) and not is_template(url) and not url.lower().startswith(("http://", "https://")):
+        return "must begin with http:// or https://"
+    return None
 
 
 def template_problems(

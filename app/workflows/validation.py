@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from app.errors import Problem, ValidationFailed
 from app.schemas import derive
 from app.schemas.paths import did_you_mean, in_document_order, join, shown, split
-from app.workflows import graph
+from app.workflows import graph, nested, regions
 from app.workflows.agent_rules import agent_problems, is_not_supported
 from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.document import parse
 from app.workflows.template_syntax import ANY_BLOCK, NAMES, inspect
-from app.workflows.tool_entries import NOT_SUPPORTED, template_problems
+from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems, template_problems
 from plugins.connections import RegistryError
-from plugins.spec.blocks import BlockType
+from plugins.spec.blocks import BlockType, Use
 
 #: What ``check_model`` does: raises with the message for a model that cannot be, returns a warning or None.
 CheckModel = Callable[[str], str | None]
@@ -95,6 +95,7 @@ def compile_document(
     settings: WorkflowSettings | None = None,
     *,
     check_agent: CheckAgent | None = None,
+    detectors: Collection[str] | None = None,
 ) -> CompiledWorkflow:
     """Check a document and make of it what the engine runs.
 
@@ -105,10 +106,11 @@ def compile_document(
     :param tool_names: the registered tools.
     :param settings: what ``settings`` that the document leaves unset are; the documented defaults when None.
     :param check_agent: further rules on an agent's config, beside its type's own ``check``.
+    :param detectors: names of the detectors of personal data; None: not judged.
     :raises ValidationFailed: with every problem; code ``not_supported`` when all of them are about things that
         are documented and not built.
     """
-    work = _Compiler(block_types, check_model, tool_names, check_agent)
+    work = _Compiler(block_types, check_model, tool_names, check_agent, detectors)
     tree = parse(document)
     compiled = work.compile(tree, settings or WorkflowSettings())
     if compiled is None:
@@ -131,14 +133,16 @@ class _Compiler:
         check_model: CheckModel,
         tool_names: Collection[str],
         check_agent: CheckAgent | None,
+        detectors: Collection[str] | None,
     ) -> None:
         self._types = block_types
         self._check_model = check_model
         self._tools = tool_names
         self._check_agent = check_agent
+        self._detectors = detectors
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
-        self._reads: list[tuple[str, str]] = []
+        self._reads: list[tuple[str, str, tuple[str, ...]]] = []
 
     def compile(self, tree: dict[str, t.Any], defaults: WorkflowSettings) -> CompiledWorkflow | None:
         """The workflow, or None with ``problems`` filled."""
@@ -153,9 +157,18 @@ class _Compiler:
         types = {e.id: self._types.get(e.type) for e in entries if e is not None}
         edges = self._edges(raw_edges, types, all_known=None not in entries)
         blocks = [self._block(e, index) for index, e in enumerate(entries) if e is not None]
-        entry = self._graph(entries, types, edges)
+        containers = {block.id: block.bodies for block in blocks if block is not None and block.bodies}
+        entry = self._graph(entries, types, edges, containers)
+        self._named_handles(edges, [block for block in blocks if block is not None])
+        if None not in entries:
+            self._needed_handles(edges, blocks)
         self._check_reads(types)
-        if self.problems or shape is None or chosen is None or entry is None:
+        if entry is None or self.problems:
+            return None
+        inside = regions.bodies(entry, edges.values(), containers)
+        self._check_bodies(inside, types, edges)
+        self._check_captures(inside, blocks)
+        if self.problems or shape is None or chosen is None:
             return None
         return CompiledWorkflow(
             name=shape.name,
@@ -167,6 +180,8 @@ class _Compiler:
             entry=entry,
             variables=shape.variables,
             settings=chosen,
+            inside=inside,
+            regions=regions.regions(types, tuple(edges.values()), entry, inside),
             warnings=tuple(in_document_order(tree, self.warnings)),
         )
 
@@ -261,6 +276,8 @@ class _Compiler:
     def _handle(self, edge: Edge, block_type: BlockType | None, path: str) -> None:
         if block_type is None or edge.handle in block_type.handles:
             return
+        if any(handle.endswith(":") and edge.handle.startswith(handle) for handle in block_type.handles):
+            return  # which names there are depends on the config: see _named_handles
         named = [handle for handle in block_type.handles if handle]
         plain = "leave it out for the plain edge. " if "" in block_type.handles else ""
         near = did_you_mean(edge.handle, named)
@@ -268,6 +285,67 @@ class _Compiler:
             f"{shown(edge.handle)} is no handle" if edge.handle else "is required: there is no plain edge"
         )
         self._say(path, f"{subject} of the type {block_type.type_name}; {plain}{near}".rstrip("; "))
+
+    def _named_handles(self, edges: Mapping[str, Edge], blocks: list[CompiledBlock]) -> None:
+        """Handles that a config names, such as a router's routes."""
+        named = {b.id: b.type.named(b.config) for b in blocks if b.type.named is not None}
+        for path, edge in edges.items():
+            handles = named.get(edge.source)
+            if handles is None or ":" not in edge.handle or edge.handle in handles:
+                continue
+            near = did_you_mean(edge.handle, handles)
+            self._say(
+                join(path, "source_handle"),
+                f"{shown(edge.handle)} is not named by {edge.source}'s config. {near}",
+            )
+
+    def _needed_handles(self, edges: Mapping[str, Edge], blocks: list[CompiledBlock | None]) -> None:
+        """Handles that a config cannot do without an edge for."""
+        for index, block in enumerate(blocks):
+            needs = (
+                block.type.needs(block.config) if block is not None and block.type.needs is not None else ()
+            )
+            for handle in needs:
+                if block is not None and not any(
+                    edge.source == block.id and edge.handle == handle for edge in edges.values()
+                ):
+                    cure = f"add an edge from it with source_handle {handle}"
+                    self._say(join("blocks", index), f'"{block.id}" leads nowhere by {handle}; {cure}')
+
+    def _check_bodies(
+        self,
+        inside: Mapping[tuple[str, str], frozenset[str]],
+        types: Mapping[str, BlockType | None],
+        edges: Mapping[str, Edge],
+    ) -> None:
+        """A body that returns to its container has blocks, and no other way out."""
+        places = {edge.source: path for path, edge in edges.items()}
+        for (container, handle), body in inside.items():
+            kind = types[container]
+            if kind is None or handle not in kind.returns:
+                continue
+            if not body:
+                where = places.get(container, "blocks")
+                self._say(
+                    where,
+                    f'"{container}" has no body; add an edge with source_handle {handle} to its first block',
+                )
+            for path, edge in edges.items():
+                if edge.source in body and edge.target not in body and edge.target != container:
+                    message = f'leaves the body of "{container}"; lead back to it, and go on from its exit'
+                    self._say(join(path, "target"), message)
+
+    def _check_captures(
+        self, inside: Mapping[tuple[str, str], frozenset[str]], blocks: list[CompiledBlock | None]
+    ) -> None:
+        """A run enters at a block that keeps its thread, and no run can enter inside a loop or branch."""
+        bodies = frozenset().union(*inside.values())
+        for index, block in enumerate(blocks):
+            if block is not None and block.id in bodies and getattr(block.config, "capture", False):
+                path = join("blocks", index, "config", "capture")
+                self._say(
+                    path, "only an agent outside of loops and branches can keep the thread; leave it out"
+                )
 
     def _block(self, entry: _Block, index: int) -> CompiledBlock | None:
         block_type = self._types.get(entry.type)
@@ -286,7 +364,10 @@ class _Compiler:
         if block_type.type_name == AGENT:
             told = {problem.path for problem in problems}
             problems += [p for p in agent_problems(entry.config, path, self._tools) if p.path not in told]
-        problems += self._templates(block_type, entry.config, path)
+        problems += self._nested(
+            block_type.config, entry.config, path, {problem.path for problem in problems}
+        )
+        problems += self._templates(block_type.config, entry.config, path)
         if config is not None:
             problems += self._own_rules(block_type, config, path)
         self.problems += problems
@@ -295,13 +376,28 @@ class _Compiler:
         fallbacks = entry.config.get("fallbacks") if "fallbacks" in own else None
         for place, model in enumerate(_list(fallbacks)):
             self._model(model, join(path, "fallbacks", place))
+        uses = block_type.uses(config) if config is not None and block_type.uses is not None else ()
+        for use in uses:
+            self._use(use, join(path, *use.path))
         if config is None or common is None:
             return None
         structured = getattr(config, "response_format", None) is not None
         return CompiledBlock(
             entry.id, block_type, entry.name or entry.id, config,
             common.timeout_s, common.retries, common.on_error, structured,
+            block_type.bodies(config) if block_type.bodies is not None else (),
+            next((use.value for use in uses if use.kind == "workflow"), None),
         )  # fmt: skip
+
+    def _use(self, use: Use, path: str) -> None:
+        """What a config names outside of the document. Workflows are looked up where they are stored."""
+        if use.kind == "model":
+            self._model(use.value, path)
+        elif use.kind == "tool":
+            self.problems += entry_problems(use.value, path, self._tools)
+        elif use.kind == "detector" and self._detectors is not None and use.value not in self._detectors:
+            near = did_you_mean(use.value, sorted(self._detectors))
+            self._say(path, f"there is no detector {shown(use.value)}. {near}".rstrip())
 
     def _own_rules(self, block_type: BlockType, config: t.Any, path: str) -> list[Problem]:
         found = []
@@ -310,18 +406,36 @@ class _Compiler:
         if self._check_agent is not None and block_type.type_name == AGENT:
             for inner, message in self._check_agent(config):
                 found.append(Problem(join(path, *split(inner)), message))
+        if self._check_agent is not None:
+            for agent in nested.agents(block_type.config, config):
+                for inner, message in self._check_agent(agent.config):
+                    found.append(Problem(join(path, *agent.path, *split(inner)), message))
         return found
 
-    def _templates(self, block_type: BlockType, config: Mapping[str, t.Any], path: str) -> list[Problem]:
+    def _nested(
+        self, kind: type, config: Mapping[str, t.Any], path: str, told: Collection[str]
+    ) -> list[Problem]:
+        """What is wrong with the agents inside a config, by the rules of agent blocks."""
+        found: list[Problem] = []
+        for agent in nested.agents(kind, config):
+            where = join(path, *agent.path)
+            found += [p for p in nested.problems(agent.config, where, self._tools) if p.path not in told]
+            found += self._templates(agent.kind, agent.config, where, agent.names)
+        return found
+
+    def _templates(
+        self, kind: type, config: Mapping[str, t.Any], path: str, names: tuple[str, ...] = ()
+    ) -> list[Problem]:
+        """What is wrong with the templates of a config. ``names``: what they see beside the usual names."""
         problems = []
-        for entry in dataclasses.fields(block_type.config):
+        for entry in dataclasses.fields(kind):
             if entry.metadata.get("template"):
                 key = entry.metadata.get("key", entry.name)
                 problems += template_problems(
                     config.get(key),
                     join(path, key),
                     secret_safe=bool(entry.metadata.get("secret_safe")),
-                    look=lambda where, source: self._reads.append((where, source)),
+                    look=lambda where, source: self._reads.append((where, source, names)),
                 )
         return problems
 
@@ -337,7 +451,11 @@ class _Compiler:
                 self.warnings.append(Problem(where, warning))
 
     def _graph(
-        self, entries: list[_Block | None], types: Mapping[str, BlockType | None], edges: Mapping[str, Edge]
+        self,
+        entries: list[_Block | None],
+        types: Mapping[str, BlockType | None],
+        edges: Mapping[str, Edge],
+        containers: Mapping[str, tuple[str, ...]],
     ) -> str | None:
         broken = any(problem.path.startswith("edges") for problem in self.problems)
         if not types or None in entries or broken:
@@ -346,15 +464,27 @@ class _Compiler:
         for index, known in enumerate(entries):
             if known is not None:
                 places.setdefault(known.id, join("blocks", index))
-        entry, problems = graph.check(places, types, edges)
+        returning = {
+            name: [
+                handle for handle in handles if (kind := types[name]) is not None and handle in kind.returns
+            ]
+            for name, handles in containers.items()
+        }
+
+        def leading_back(start: str, given: t.Iterable[Edge]) -> set[Edge]:
+            return regions.back_edges(given, regions.bodies(start, given, returning))
+
+        entry, problems = graph.check(places, types, edges, leading_back)
         self.problems += problems
         return entry
 
     def _check_reads(self, blocks: Collection[str]) -> None:
-        for path, source in self._reads:
+        for path, source, names in self._reads:
             template = inspect(source)
             for name in template.unknown:
-                near = did_you_mean(name, NAMES)
+                if name in names:
+                    continue
+                near = did_you_mean(name, (*NAMES, *names))
                 self.warnings.append(Problem(path, f"{shown(name)} is set nowhere and renders empty. {near}"))
             for block in sorted(template.blocks):
                 if block != ANY_BLOCK and block not in blocks:

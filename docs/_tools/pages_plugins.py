@@ -69,6 +69,27 @@ def _default(value: t.Any) -> str:
     return "" if value in (None, [], {}, "") else f"`{value}`"
 
 
+def checks() -> str:
+    """The kinds of checks a guardrail can make."""
+    from app.agents.guard_checks import KINDS
+    from app.schemas.derive import describe
+
+    rows = []
+    for kind, made in KINDS.items():
+        fields = [
+            f"`{doc.name}`{'' if doc.required else '?'}: {_lower(doc.doc)}"
+            for doc in describe(made)
+            if doc.name != "name"
+        ]
+        rows.append((f"`{kind}`", prose(made.__doc__), "; ".join(fields)))
+    return table(("kind", "what it does", "fields"), rows)
+
+
+def _lower(text: str) -> str:
+    """A sentence as part of another one."""
+    return text[:1].lower() + text[1:].rstrip(".")
+
+
 def tools() -> str:
     """Registered tools with their parameters."""
     sections = [

@@ -1,6 +1,6 @@
 """The protocols and small values plugins are written against; re-exported by ``studio_plugin``."""
 
-from plugins.spec.blocks import BlockContext, BlockType
+from plugins.spec.blocks import BlockContext, BlockType, Child, Use
 from plugins.spec.detectors import Detector
 from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily, ResolvedModel, Setting
 from plugins.spec.rows import Row
@@ -10,6 +10,7 @@ __all__ = [
     "BlockContext",
     "BlockType",
     "Capabilities",
+    "Child",
     "ConnectionSpec",
     "Detector",
     "ProviderFamily",
@@ -19,4 +20,5 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolFailed",
+    "Use",
 ]

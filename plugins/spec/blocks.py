@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from plugins.spec.detectors import Detector
 from plugins.spec.families import ResolvedModel
 from plugins.spec.tools import Tool
 from providers.spec import Waits
@@ -44,6 +45,40 @@ class BlockContext(t.Protocol):
     def flush(self) -> None:
         """Hand what was emitted to the clients; call once per batch of events."""
 
+    def take(self, *handles: str) -> None:
+        """Leave by these handles instead of the plain edge."""
+
+    def body(
+        self,
+        handle: str,
+        *,
+        loop: Mapping[str, t.Any] | None = None,
+        index: int | None = None,
+        waits: Waits | None = None,
+    ) -> t.Any:
+        """Run the body behind ``handle`` once, to its end.
+
+        :param loop: what templates in it see as ``loop``; default: what this block sees itself.
+        :param index: one of several that run at once; the ids of its blocks end in ``[index]``.
+        :param waits: those of a job of :meth:`gather`.
+        :returns: ``outputs`` of its last blocks by id, and the handles that led out of it (``leaves``).
+        :raises BlockError: a block in it failed; everything else in it has ended.
+        """
+
+    def child(self, given: t.Any) -> t.Any:
+        """Run the workflow this block's config names to its end, inside this block.
+
+        :param given: its input. :returns: its output.
+        :raises BlockError: a block of it failed, or it took longer than its own ``timeout_s``.
+        """
+
+    def leads_on(self, handle: str) -> bool:
+        """Whether an edge leaves this block by ``handle``."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether a ``response`` block hands this block's ``content`` on to the reader."""
+
     def render(self, template: str, **extra: t.Any) -> str:
         """Render a sandboxed template over ``input``, ``blocks``, ``vars`` and ``extra``."""
 
@@ -55,6 +90,9 @@ class BlockContext(t.Protocol):
 
     def tool(self, name: str) -> Tool | None:
         """A registered tool by name."""
+
+    def detector(self, name: str) -> Detector | None:
+        """A detector of personal data by name."""
 
     def now_ms(self) -> int:
         """Epoch milliseconds of the run's clock."""
@@ -74,6 +112,12 @@ class BlockContext(t.Protocol):
     def gather(self, jobs: t.Sequence[Callable[[Waits], None]]) -> None:
         """Run jobs concurrently, each with its own waits; returns when all ended; cancels all when cancelled."""
 
+    def at_once(self, jobs: t.Sequence[Callable[[BlockContext], None]]) -> None:
+        """Run jobs concurrently, each with this context bound to waits of its own; see :meth:`gather`.
+
+        For jobs that call models: each counts as something that runs, where the run's time in line is told.
+        """
+
     def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], t.Any]) -> t.Any:
         """The result of ``fn`` with waits that end after ``seconds``.
 
@@ -85,7 +129,29 @@ class BlockContext(t.Protocol):
 
     @property
     def journal(self) -> t.Any:
-        """The run's journal, bound to this block instance and execution."""
+        """The run's journal, bound to this block instance and execution; ``part(key)`` is that of a part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Something outside of the document that a config names, checked before a run and told apart by ``kind``.
+
+    :ivar path: keys and indexes that lead to it inside the config.
+    :ivar value: ``model``: its id. ``tool``: an entry as of an agent's ``tools``. ``detector``: its name.
+        ``workflow``: a :class:`Child`.
+    """
+
+    kind: t.Literal["model", "tool", "detector", "workflow"]
+    path: tuple[str | int, ...]
+    value: t.Any
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A workflow that a block runs. ``version`` None: the one that is live when the run begins."""
+
+    workflow_id: str
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +160,22 @@ class BlockType:
 
     :ivar type_name: ``type`` in the document.
     :ivar config: frozen dataclass; each field's metadata holds ``doc`` and optionally ``field`` (a marshmallow field),
-        ``template`` (True: a Jinja2 template) and ``advanced``. Schema, form and reference page derive from it.
+        ``template`` (True: a Jinja2 template) and ``advanced``. Schema, form and reference page derive from it. A
+        field that holds an agent's config, or a list of them, has ``agents``: the names its templates see beside the
+        usual ones.
     :ivar run: ``run(context, config) -> output`` mapping; raises ``app.errors.BlockError``.
     :ivar outputs: names of the fields its output can have, for selectors; None when it can have any.
     :ivar handles: source handles its outgoing edges may use; the empty string is the plain edge.
     :ivar entry: a workflow has exactly one block of an entry type.
     :ivar check: extra validation of a config: ``check(config, path) -> list of (path, message)``.
     :ivar summary: one sentence for the reference.
+    :ivar bodies: of a type that runs other blocks, the handles behind which they hang, by config;
+        ``context.body(handle)`` runs one.
+    :ivar returns: handles whose bodies' last blocks lead back to this block: the only legal cycles.
+    :ivar uses: what a config names beside ``model`` and ``fallbacks``, by config; at most one ``workflow``.
+    :ivar needs: handles that an edge has to leave by, by config.
+    :ivar answers: its output's ``content`` is text for the reader, settled (``AnswerSettled``) once it is final.
+    :ivar named: handles that depend on the config, e.g. a router's ``route:<name>``; ``handles`` then has ``route:``.
     """
 
     type_name: str
@@ -111,3 +186,9 @@ class BlockType:
     entry: bool = False
     check: Callable[[t.Any, str], list[tuple[str, str]]] | None = None
     outputs: tuple[str, ...] | None = None
+    bodies: Callable[[t.Any], tuple[str, ...]] | None = None
+    returns: tuple[str, ...] = ()
+    named: Callable[[t.Any], tuple[str, ...]] | None = None
+    answers: bool = False
+    needs: Callable[[t.Any], tuple[str, ...]] | None = None
+    uses: Callable[[t.Any], tuple[Use, ...]] | None = None

@@ -184,3 +184,39 @@ def test_a_server_is_asked_what_it_has_and_its_silence_is_told(studio: Studio, m
     assert [row["id"] for row in json.loads(off.cli("capabilities", "--family", "vllm", "--json"))] == [
         "vllm/*"
     ]
+
+
+def calling(workflow: str) -> str:
+    """A document that runs another workflow, as YAML."""
+    blocks = [
+        {"id": "start", "type": "start"},
+        {"id": "sub", "type": "workflow", "config": {"workflow": workflow}},
+    ]
+    return yaml.safe_dump(
+        {"name": "Caller", "blocks": blocks, "edges": [{"source": "start", "target": "sub"}]}
+    )
+
+
+def test_the_workflows_a_document_runs_are_looked_for(studio: Studio, tmp_path: Path) -> None:
+    inner, outer = tmp_path / "inner.yaml", tmp_path / "outer.yaml"
+    inner.write_text(yaml.safe_dump(document("scripted/echo")))
+    outer.write_text(calling("inner"))
+    early = studio.run_cli("workflow", "import", str(outer), "--id", "outer")
+    assert early.returncode == 0
+    assert "warning: blocks[1].config.workflow: There is no workflow 'inner'" in early.stderr
+    early = studio.run_cli("workflow", "import", str(outer), "--id", "outer", "--deploy")
+    assert (early.returncode, early.stdout) == (2, "")
+    assert "blocks[1].config.workflow: There is no workflow 'inner'" in early.stderr
+    studio.cli("workflow", "import", str(inner), "--id", "inner", "--deploy")
+    studio.cli("workflow", "import", str(outer), "--id", "outer", "--deploy")
+    assert (
+        json.loads(studio.cli("run", "outer", "--input", "hello", "--json"))["output"]["content"] == "hello"
+    )
+    assert (
+        json.loads(studio.cli("run", str(outer), "--input", "hello", "--json"))["output"]["content"]
+        == "hello"
+    )
+    inner.write_text(calling("outer"))
+    ring = studio.run_cli("workflow", "import", str(inner), "--id", "inner")
+    assert ring.returncode == 2
+    assert "a workflow cannot run inside itself (inner → outer → inner)" in ring.stderr

@@ -25,6 +25,7 @@ PAGES = (
     "docs/behind-nginx.md",
     "docs/http-api.md",
     "docs/workflow-document.md",
+    "docs/run-events.md",
 )
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -73,7 +74,10 @@ def test_curl_lines_answer(page: str, text: str, server: Studio) -> None:
         pytest.skip("no curl here (Debian: apt install curl)")
     done = shell(text, server)
     assert done.returncode == 0, done.stderr
-    if '"stream": true' in text:
+    if "/runs" in text:
+        assert done.stdout.count('"type":"done"') == done.stdout.count('"type":"thread"') == 1
+        assert '"status":"completed"' in done.stdout
+    elif '"stream": true' in text:
         assert done.stdout.endswith('data: "[DONE]"\n\n'), done.stdout[-500:]
         assert '"event":"final"' in done.stdout
     else:

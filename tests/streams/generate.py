@@ -153,6 +153,10 @@ class _Author:
             state.content = "".join(text)
         yield ev.TurnEnded(state.id, turn, "intermediate" if tools else "final")
         for call in self.draw(st.permutations(calls)):
+            if self.flip():  # the others could not run
+                yield ev.ToolExecuting(
+                    state.id, turn, call.id, call.name, {"q": self.fresh(ARGUMENT)}, self.at
+                )
             yield self.finish(state, call.id, self.draw(st.sampled_from(["success", "error"])))
 
     def call(self, state: _Block, turn: int) -> ev.ToolStarted:

@@ -16,7 +16,7 @@ import gevent.event
 from app import config
 from app.agents.checks import checker
 from app.builtins import Builtins
-from app.clock import SystemClock
+from app.clock import Clock, SystemClock
 from app.engine.registry import Run, RunRequest
 from app.engine.services import Services
 from app.events import Envelope
@@ -64,7 +64,10 @@ class Awake(SystemClock):
 
 @contextmanager
 def services(
-    folder: Path, environ: Mapping[str, str] | None = None, plugins: tuple[object, ...] = ()
+    folder: Path,
+    environ: Mapping[str, str] | None = None,
+    plugins: tuple[object, ...] = (),
+    clock: Clock | None = None,
 ) -> Iterator[Services]:
     """Services with the built-in plugins, and ``plugins``, over a fresh SQLite store in ``folder``."""
     settings = config.load({"STUDIO_DATA_DIR": str(folder), **(environ or {})})
@@ -72,7 +75,10 @@ def services(
     store.migrate()
     store.open()
     made = Services(
-        settings, store, Registry(create_manager(entry_points=False, builtins=(Builtins(settings), *plugins)))
+        settings,
+        store,
+        Registry(create_manager(entry_points=False, builtins=(Builtins(settings), *plugins))),
+        clock or SystemClock(),
     )
     try:
         yield made

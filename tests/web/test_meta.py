@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 import app
 from app.streams.schemas import SURFACES
 from app.web.catalog import compiled
+from tests.support import sse
 from tests.support.servers import wait_until
 from tests.support.shared import ROOT
 from tests.web.conftest import TOOL, Studio, assert_error, document
@@ -101,7 +102,7 @@ def test_the_schema_of_a_surface_is_the_one_on_its_page(studio: Studio, surface:
     assert served == json.loads((ROOT / "docs" / "events" / f"{surface}.json").read_text())
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("surface", ["agent-events-v1", "agent-text"])
 def test_real_streams_fit_the_served_schema(studio: Studio, surface: str) -> None:
     workflow = studio.deploy(document("scripted/tooling", tools=[TOOL]))
     negotiated = surface == "agent-events-v1"
@@ -115,6 +116,19 @@ def test_real_streams_fit_the_served_schema(studio: Studio, surface: str) -> Non
             validator.validate(frame)
 
 
+def test_real_run_events_fit_the_served_schema(studio: Studio) -> None:
+    validator = Draft202012Validator(studio.client.get("/api/schemas/runs").get_json())
+    for name in (
+        studio.deploy(document("scripted/tooling", tools=[TOOL])),
+        studio.deploy(document("scripted/broken")),
+    ):
+        answer = studio.client.post(
+            f"/api/workflows/{name}/runs", json={"message": "x"}, headers={"X-API-Key": studio.keys["run"]}
+        )
+        for frame in sse.parse(answer.get_data()):
+            validator.validate(frame.json())
+
+
 def test_an_unknown_surface_is_told_which_there_are(studio: Studio) -> None:
-    error = assert_error(studio.client.get("/api/schemas/runs"), 404, "not_found")
-    assert all(name in error["message"] for name in ("'runs'", *SURFACES))
+    error = assert_error(studio.client.get("/api/schemas/graph"), 404, "not_found")
+    assert all(name in error["message"] for name in ("'graph'", *SURFACES))

@@ -15,7 +15,12 @@ from plugins.registry import UnknownFamily, UnknownModel
 from plugins.spec.blocks import BlockType
 
 AGENT = BlockType(
-    "agent", AgentConfig, lambda context, config: {}, "An agent.", outputs=("content", "toolCalls", "tokens")
+    "agent",
+    AgentConfig,
+    lambda context, config: {},
+    "An agent.",
+    outputs=("content", "toolCalls", "tokens"),
+    answers=True,
 )
 TYPES = {block_type.type_name: block_type for block_type in (START, AGENT, RESPONSE)}
 TOOLS = frozenset({"clock", "calculator"})

@@ -1,0 +1,321 @@
+"""Agents inside of a composite block: the participants of a debate, voters, the agents of a sequence.
+
+Law of this room: an agent inside of a block is run by the same driver as any, and everything it shows carries the
+block's id: what it thinks, its tools, what it used. Its text is never shown as it comes; the block says once what came
+of it. Of an agent that is asked in secret nothing is shown, kept or logged; only what all of them used together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import typing as t
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from app import events as ev
+from app.agents import usage
+from app.agents.config import AgentConfig
+from app.agents.driver import message, run_agent
+from app.agents.quiet import unheard
+from app.errors import BlockError, RunError
+from plugins.spec import BlockContext, Use
+
+log = logging.getLogger("studio.agents")
+
+#: The model of a usage entry that stands for calls of more than one.
+SEVERAL = "several"
+_FAILED = (
+    "One of those who were asked in secret could not answer ({}). Which one, and why, is not told, since that would "
+    "tell them apart."
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ParticipantConfig(AgentConfig):
+    """What an agent block takes, and a name."""
+
+    name: str | None = dataclasses.field(
+        default=None,
+        metadata={
+            "doc": "What the others call it. Default: its part and number.",
+            "nonempty": True,
+            "most": 100,
+        },
+    )
+
+
+def names_of(agents: Sequence[ParticipantConfig], part: str) -> tuple[str, ...]:
+    """Everybody's name; those without one are called by their ``part`` and number."""
+    return tuple(agent.name or f"{part} {number}" for number, agent in enumerate(agents, 1))
+
+
+def name_problems(agents: Sequence[ParticipantConfig], path: str, part: str) -> list[tuple[str, str]]:
+    """Names that are there twice: who speaks could not be told. ``path`` is that of the list."""
+    seen: set[str] = set()
+    problems = []
+    for place, name in enumerate(names_of(agents, part)):
+        if name.casefold() in seen:
+            problems.append((f"{path}[{place}].name", f'"{name}" is there twice; names must differ'))
+        seen.add(name.casefold())
+    return problems
+
+
+def models_of(**agents: ParticipantConfig | Sequence[ParticipantConfig] | None) -> tuple[Use, ...]:
+    """The models that the agents in these fields of a config name."""
+    return tuple(_uses(agents))
+
+
+def _uses(fields: Mapping[str, ParticipantConfig | Sequence[ParticipantConfig] | None]) -> Iterator[Use]:
+    for name, value in fields.items():
+        placed: list[tuple[tuple[str | int, ...], ParticipantConfig]]
+        if isinstance(value, ParticipantConfig):
+            placed = [((name,), value)]
+        else:
+            placed = [((name, place), agent) for place, agent in enumerate(value or ())]
+        for path, agent in placed:
+            yield Use("model", (*path, "model"), agent.model)
+            for place, model in enumerate(agent.fallbacks):
+                yield Use("model", (*path, "fallbacks", place), model)
+
+
+def asked_of(context: BlockContext, template: str | None) -> str:
+    """What a composite puts to its agents: its template's text, else what the run was asked.
+
+    :raises RunError: ``template_failed``.
+    """
+    return message(context) if template is None else context.render(template)
+
+
+class Company:
+    """The agents of one execution of a block, asked one after the other, or at once when it is secret.
+
+    :param secret: nobody may learn who answered what. :meth:`close` then has to be called, whatever happens.
+    """
+
+    def __init__(self, context: BlockContext, *, secret: bool = False) -> None:
+        self.context = context
+        self.secret = secret
+        #: Turns that were shown so far; the next agent's are counted from here.
+        self.turns = 0
+        self.taken: set[str] = set()
+        self.spent: list[ev.UsageReported] = []
+        self._outputs: list[Mapping[str, t.Any]] = []
+
+    def ask(
+        self,
+        agent: AgentConfig,
+        key: str,
+        asked: str,
+        *,
+        told: str | None = None,
+        seen: Mapping[str, t.Any] | None = None,
+        own_prompt: bool = True,
+        context: BlockContext | None = None,
+    ) -> Mapping[str, t.Any]:
+        """Ask one agent and wait for its answer.
+
+        :param key: names this question among those of the execution; of no account in secret.
+        :param asked: what it is asked unless its config has a ``prompt``; with ``own_prompt`` False in any case.
+        :param told: instructions after its own system prompt.
+        :param seen: what its templates see beside the usual names.
+        :param context: that of a job of :meth:`BlockContext.at_once`.
+        :returns: its output, as of an agent block.
+        :raises BlockError: it failed; in secret without a word about who or why.
+        """
+        prompt = None if own_prompt and agent.prompt is not None else asked
+        outer = context or self.context
+        if self.secret:
+            output = self._ask_in_secret(outer, agent, prompt, told, seen or {})
+        else:
+            inside = _Inside(self, outer, outer.journal.part(key), seen or {})
+            output = inside.with_own_ids(run_agent(t.cast(BlockContext, inside), agent, prompt, told))
+        self._outputs.append(output)
+        return output
+
+    def _ask_in_secret(
+        self,
+        outer: BlockContext,
+        agent: AgentConfig,
+        prompt: str | None,
+        told: str | None,
+        seen: Mapping[str, t.Any],
+    ) -> Mapping[str, t.Any]:
+        inside = t.cast(BlockContext, _Unseen(self, outer, _Rows(), seen))
+        try:
+            with unheard():
+                return run_agent(inside, agent, prompt, told)
+        except RunError as error:
+            raise BlockError(error.code, _FAILED.format(error.code)) from None
+        except Exception as error:
+            # A fault of ours or of a plugin's. Its kind is all that can be told without telling who it was.
+            log.error(
+                "asking in secret failed run=%s block=%s: %s", outer.run_id, outer.block, type(error).__name__
+            )
+            raise BlockError("block_failed", _FAILED.format("block_failed")) from None
+
+    def close(self) -> None:
+        """Report as one entry what was used in secret, also by calls that failed or were stopped."""
+        if not self.spent:
+            return
+        models = {report.model for report in self.spent}
+        costs = [report.cost for report in self.spent]
+        known = [cost for cost in costs if cost is not None]
+        self.context.emit(
+            ev.UsageReported(
+                self.context.block,
+                models.pop() if len(models) == 1 else SEVERAL,
+                usage.total(report.tokens for report in self.spent),
+                sum(known) if len(known) == len(costs) else None,
+                self.spent[0].currency,
+                any(report.estimated for report in self.spent),
+            )
+        )
+        self.spent = []
+
+    def totals(self) -> dict[str, t.Any]:
+        """``tokens, toolCalls, cost`` of all answers together, as far as they are known; in secret no calls."""
+        outputs = self._outputs
+        found: dict[str, t.Any] = {}
+        if counts := usage.total(output["tokens"] for output in outputs if "tokens" in output):
+            found["tokens"] = counts
+        if not self.secret:
+            calls = [call for output in outputs for call in output["toolCalls"]["list"]]
+            found["toolCalls"] = {"list": calls, "count": len(calls)}
+        costs = [output["cost"] for output in outputs if "cost" in output]
+        if costs and len(costs) == len(outputs):
+            sums = {key: sum(cost[key] for cost in costs) for key in ("input", "output", "total")}
+            found["cost"] = {**sums, "currency": costs[0]["currency"]}
+        return found
+
+
+class _Inside:
+    """The block's context as one of its agents gets it. What is not here is the block's own."""
+
+    def __init__(
+        self, company: Company, outer: BlockContext, journal: t.Any, seen: Mapping[str, t.Any]
+    ) -> None:
+        self._company = company
+        self._outer = outer
+        self._seen = seen
+        self._base = company.turns
+        self._open = False
+        self._ids: dict[str, str] = {}
+        self.journal = journal
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._outer, name)
+
+    def variables(self) -> Mapping[str, t.Any]:
+        """See :class:`plugins.spec.BlockContext`."""
+        return {**self._outer.variables(), **self._seen}
+
+    def render(self, template: str, **extra: t.Any) -> str:
+        """See :class:`plugins.spec.BlockContext`."""
+        return self._outer.render(template, **{**self._seen, **extra})
+
+    def emit(self, event: t.Any) -> None:
+        """Pass on what may be shown, with turns and ids that are the block's."""
+        kind = type(event)
+        if kind is ev.TextDelta:
+            return
+        show = _SHOWN.get(kind)
+        shown = event if show is None else show(self, event)
+        if shown is not None:
+            self._outer.emit(shown)
+
+    def _turn(self, number: int) -> int:
+        turn = self._base + number
+        self._company.turns = max(self._company.turns, turn + 1)
+        return turn
+
+    def _thinking(self, event: ev.ThinkingDelta) -> ev.ThinkingDelta:
+        self._open = True
+        return msgspec.structs.replace(event, turn=self._turn(event.turn))
+
+    def _tool_started(self, event: ev.ToolStarted) -> ev.ToolStarted:
+        self._open = True
+        call = event.id if event.id not in self._company.taken else self._outer.new_id("call")
+        self._company.taken.add(call)
+        self._ids[event.id] = call
+        return msgspec.structs.replace(event, turn=self._turn(event.turn), id=call)
+
+    def _later(self, event: ev.ToolExecuting | ev.ToolFinished) -> ev.RunEvent:
+        """What is told of a call that was announced."""
+        return msgspec.structs.replace(event, turn=self._turn(event.turn), id=self._ids[event.id])
+
+    def _turn_ended(self, event: ev.TurnEnded) -> ev.TurnEnded | None:
+        """A turn that nothing was shown of need not end. None is the block's answer, so none is final."""
+        if not self._open:
+            return None
+        self._open = False
+        reason = event.reason if event.kind == "intermediate" else None
+        return ev.TurnEnded(event.block, self._turn(event.turn), "intermediate", reason)
+
+    def with_own_ids(self, output: Mapping[str, t.Any]) -> Mapping[str, t.Any]:
+        """``output`` with the ids its calls were shown with."""
+        if all(call == shown for call, shown in self._ids.items()):
+            return output
+        calls = [{**call, "id": self._ids[call["id"]]} for call in output["toolCalls"]["list"]]
+        timing = output["providerTiming"]
+        segments = [
+            {**segment, "toolCallId": self._ids[segment["toolCallId"]]}
+            if "toolCallId" in segment
+            else segment
+            for segment in timing["timeSegments"]
+        ]
+        return {
+            **output,
+            "toolCalls": {"list": calls, "count": len(calls)},
+            "providerTiming": {**timing, "timeSegments": segments},
+        }
+
+
+_SHOWN: Mapping[type, t.Callable[[_Inside, t.Any], ev.RunEvent | None]] = {
+    ev.ThinkingDelta: _Inside._thinking,
+    ev.ToolStarted: _Inside._tool_started,
+    ev.ToolExecuting: _Inside._later,
+    ev.ToolFinished: _Inside._later,
+    ev.TurnEnded: _Inside._turn_ended,
+}
+
+
+class _Unseen(_Inside):
+    """The context of somebody who is asked in secret: nothing gets out but what was used."""
+
+    #: Nobody will see it, so nobody is asked for it.
+    show_thinking = False
+
+    def emit(self, event: t.Any) -> None:
+        """Keep what was used."""
+        if isinstance(event, ev.UsageReported):
+            self._company.spent.append(event)
+
+    def flush(self) -> None:
+        """There is nothing to send."""
+
+
+class _Row(msgspec.Struct):
+    """See :class:`app.agents.loop.Row`."""
+
+    turn: int
+    key: str
+    kind: str
+    state: str
+    value: t.Any
+
+
+class _Rows:
+    """The rows of one agent, kept nowhere: a secret vote is one step of the run, done anew as a whole."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, str], _Row] = {}
+
+    def rows(self) -> Sequence[_Row]:
+        """All rows, oldest first."""
+        return list(self._rows.values())
+
+    def write(self, turn: int, key: str, kind: str, state: str, value: t.Any = None) -> None:
+        """Insert or replace a row."""
+        self._rows[turn, key] = _Row(turn, key, kind, state, value)

@@ -1,0 +1,122 @@
+"""A run inside a block of another: a workflow that a workflow runs.
+
+Law of this room: one stream, one state, one scope tree and one record. A child has its own document and input, and
+paths under the block that runs it (``parent/child``); what it is not given of the run around it, it does not see.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import replace
+
+from app import events as ev
+from app.engine import settle
+from app.engine.frames import BodyResult, Frame, level
+from app.engine.region import run_body, run_region
+from app.engine.scope import Cancelled, RunScope
+from app.errors import BlockError
+from app.workflows.compiled import MAX_DEPTH, CompiledBlock, Pinned, Region
+
+if t.TYPE_CHECKING:
+    from app.engine.emitter import Emitter
+    from app.engine.following import Interrupted
+    from app.engine.journal import Journal
+    from app.engine.limits import QueueTime
+    from app.engine.run import Run, RunRequest
+    from app.engine.services import Services
+    from app.state import RunState
+
+
+class ChildRun:
+    """What blocks of a child see as their run.
+
+    :param block: instance path of the block it runs in.
+    :param given: its input.
+    :ivar caught: blocks of it whose failure an error edge took up.
+    """
+
+    def __init__(self, outer: Run | ChildRun, block: str, pinned: Pinned, given: t.Any) -> None:
+        self.id: str = outer.id
+        self.services: Services = outer.services
+        self.scope: RunScope = outer.scope
+        self.state: RunState = outer.state
+        self.emitter: Emitter = outer.emitter
+        self.journal: Journal = outer.journal
+        self.queue_time: QueueTime = outer.queue_time
+        self.interrupted: list[Interrupted] = outer.interrupted
+        self.caught: list[str] = []
+        self.path = f"{block}/"
+        self.request: RunRequest = replace(
+            outer.request,
+            workflow_id=pinned.workflow_id,
+            version=pinned.version,
+            workflow=pinned.workflow,
+            input=given,
+        )
+        self._before = {
+            name: state.execution for name, state in self.state.blocks.items() if name.startswith(self.path)
+        }
+
+    def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
+        """See :func:`app.engine.region.run_body`."""
+        return run_body(t.cast("Run", self), region, frame, outer)
+
+    def child(self, block: CompiledBlock, frame: Frame, given: t.Any, outer: RunScope) -> t.Any:
+        """See :func:`run_child`."""
+        return run_child(self, block, frame, given, outer)
+
+    def visible(self) -> Mapping[str, Mapping[str, t.Any]]:
+        """What its templates see of its own blocks, by their ids."""
+        return self._own(self.state.visible())
+
+    def outputs(self) -> Mapping[str, Mapping[str, t.Any]]:
+        """The outputs of its executed blocks, by their ids."""
+        return self._own(self.state.outputs())
+
+    def _own(self, outputs: Mapping[str, Mapping[str, t.Any]]) -> Mapping[str, Mapping[str, t.Any]]:
+        """Without what an earlier run in the same block, such as a loop's last iteration, has left behind."""
+        blocks, before = self.state.blocks, self._before
+        fresh = {n: o for n, o in outputs.items() if blocks[n].execution > before.get(n, 0)}
+        return level(fresh, self.path)
+
+
+def run_child(
+    outer: Run | ChildRun, block: CompiledBlock, frame: Frame, given: t.Any, scope: RunScope
+) -> t.Any:
+    """Run the workflow that ``block`` names to its end.
+
+    :returns: its output.
+    :raises BlockError: a block of it failed, or it took longer than its own ``timeout_s``; nothing of it goes on.
+    """
+    name = frame.name(block.id)
+    pinned = outer.request.workflow.children.get(block.id)
+    if pinned is None:
+        raise BlockError(
+            "workflow_unavailable",
+            f"The workflow that {block.name} runs was not there when the run began; deploy it.",
+        )
+    if name.count("/") >= MAX_DEPTH:
+        raise BlockError(
+            "workflow_too_deep",
+            f"Workflows may run inside one another up to {MAX_DEPTH} deep; put some of it into one workflow.",
+        )
+    workflow = pinned.workflow
+    edges = [(e.source, e.handle, e.target) for e in workflow.edges]
+    child = ChildRun(outer, name, pinned, given)
+    outer.emitter.emit(ev.ChildStarted(name, pinned.workflow_id, pinned.version, workflow.infos(), edges))
+    # A block that may be tried again settles what its child's agents said when it has ended.
+    inner = Frame(path=child.path, owner=name, looping=frame.looping or block.retries > 0)
+    limit = workflow.settings.timeout_s
+    with scope.child() as own:
+        own.deadline(limit, "workflow_timeout")
+        try:
+            last = run_region(t.cast("Run", child), workflow.root, inner, own)[1]
+        except Cancelled:
+            if own.cause == "workflow_timeout" and scope.cause is None:
+                message = (
+                    f"The workflow of {block.name} did not finish within {limit:g} s, its own timeout_s."
+                )
+                raise BlockError("workflow_timeout", message) from None
+            raise
+    return settle.run_output(workflow, child.outputs(), last)

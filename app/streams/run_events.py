@@ -1,0 +1,349 @@
+"""Run events: one stream that tells a whole run, at the level of detail its reader asked for (contract section 5).
+
+Law of this room: ``thread`` comes first and ``done`` last, in every ending. Nothing that was sent is taken back:
+text goes out as it is written only where nothing can retract it, everywhere else whole, once its turn is settled.
+Levels only lose events (:mod:`app.streams.run_event_levels`), rights only members.
+
+Several frames of one envelope share its ``seq``; ``id: <runId>:<seq>`` stands on the last of them. Whoever reads the
+older clients' members at the top finds them there as well: ``usage``, ``tool_name``, ``tool_input``, ``output``,
+``sender``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from app import events as ev
+from app.clock import rfc3339
+from app.encoding import dumps
+from app.state import plain
+from app.streams import sse
+from app.streams.final import selects
+from app.streams.rights import Rights
+from app.streams.run_event_data import (
+    MIRRORED,
+    PLAIN,
+    RESPONSE,
+    bounded,
+    call_of,
+    node_of,
+    snake_usage,
+    text_of,
+    without_none,
+)
+from app.streams.run_event_levels import Level, shown
+
+RETRIEVE = "retrieve"
+
+#: (type, data, whether its text is the run's answer)
+_Item = tuple[str, dict[str, t.Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEventsOptions:
+    """What one reader asked for and may have, and what is known of the workflow.
+
+    :ivar rights: ``payloads``: inputs and outputs of tools; ``thinking``: the text of thinking.
+    :ivar speakers: blocks that speak, by instance path without indexes.
+    :ivar answers: those of them whose output reaches the run's output.
+    :ivar lone: the one whose text goes out as it is written; None: all text goes out whole.
+    """
+
+    run_id: str
+    thread_id: str
+    level: Level
+    rights: Rights
+    speakers: frozenset[str] = frozenset()
+    answers: tuple[str, ...] = ()
+    lone: str | None = None
+
+
+class _Node(t.NamedTuple):
+    """A block instance that runs."""
+
+    type: str
+    name: str
+    execution: int
+
+
+class RunEvents:
+    """One reader's projection. ``done`` is True after the last frame."""
+
+    __slots__ = (
+        "_answered",
+        "_asked",
+        "_before",
+        "_behind",
+        "_infos",
+        "_lone",
+        "_nodes",
+        "_options",
+        "_pinned",
+        "_sent",
+        "_shown",
+        "_thinking",
+        "done",
+    )
+
+    def __init__(self, options: RunEventsOptions) -> None:
+        self.done = False
+        self._options = options
+        self._shown = shown(options.level)
+        self._infos: dict[str, ev.BlockInfo] = {}
+        self._nodes: dict[str, _Node] = {}
+        self._asked: set[tuple[str, str]] = set()
+        self._answered: set[str] = set()
+        self._thinking: dict[str, int] = {}
+        self._pinned: str | None = None
+        self._sent = 0
+        self._lone = options.lone if options.lone is not None and self._gets(options.lone) else None
+        ids = (dumps(options.run_id), dumps(options.thread_id))
+        self._before = b'","run_id":%b,"thread_id":%b,"data":{"content":' % ids
+        self._behind = b',"node_id":%b}}' % dumps(options.lone)
+
+    def frames(self, envelope: ev.Envelope) -> bytes:
+        """See :class:`app.streams.projection.Projection`."""
+        event = envelope.event
+        if self.done:
+            return b""
+        # Once a token, so no object is made for it.
+        if type(event) is ev.TextDelta and event.block not in self._thinking:
+            return self._chunk_frame(envelope, event.text) if event.block == self._lone else b""
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            return b""
+        items = [item for item in handler(self, event) if self._may(item)]
+        if isinstance(event, ev.Terminal):
+            self.done = True
+        last = len(items) - 1
+        return b"".join(
+            self._frame(envelope, kind, data, place == last) for place, (kind, data, _) in enumerate(items)
+        )
+
+    # -- framing -----------------------------------------------------------------------------
+
+    def _may(self, item: _Item) -> bool:
+        shown = self._shown.get(item[0])
+        return shown == "yes" or (shown == "answer" and item[2])
+
+    def _frame(self, envelope: ev.Envelope, kind: str, data: dict[str, t.Any], last: bool) -> bytes:
+        options = self._options
+        body: dict[str, t.Any] = {
+            "type": kind,
+            "seq": envelope.seq,
+            "ts": rfc3339(envelope.ts),
+            "run_id": options.run_id,
+            "thread_id": options.thread_id,
+            "data": data,
+        }
+        for name in MIRRORED:
+            if name in data:
+                body[name] = data[name]
+        return sse.frame(dumps(body), self._id(envelope) if last else None)
+
+    def _id(self, envelope: ev.Envelope) -> bytes:
+        return b"%b:%d" % (self._options.run_id.encode(), envelope.seq)
+
+    def _chunk_frame(self, envelope: ev.Envelope, text: str) -> bytes:
+        """A piece of the one answer."""
+        if not text:
+            return b""
+        self._sent += len(text)
+        head = b'{"type":"chat_chunk","seq":%d,"ts":"%b' % (envelope.seq, rfc3339(envelope.ts).encode())
+        return sse.frame(head + self._before + dumps(text) + self._behind, self._id(envelope))
+
+    def _gets(self, block: str) -> bool:
+        """Whether this reader gets the text of a block."""
+        return self._shown["chat_chunk"] == "yes" or self._is_answer(block)
+
+    def _is_answer(self, block: str) -> bool:
+        return any(selects(answer, block) for answer in self._options.answers)
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def _run_started(self, event: ev.RunStarted) -> Iterator[_Item]:
+        self._infos = {info.id: info for info in event.blocks}
+        yield "thread", {"thread_id": self._options.thread_id}, False
+
+    def _child_started(self, event: ev.ChildStarted) -> Iterator[_Item]:
+        base = plain(event.block)
+        self._infos.update({f"{base}/{info.id}": info for info in event.blocks})
+        return iter(())
+
+    def _block_started(self, event: ev.BlockStarted) -> Iterator[_Item]:
+        node = _Node(event.type, event.name, event.execution)
+        self._nodes[event.block] = node
+        self._answered.discard(event.block)
+        yield "workflow_node_start", node_of(event.block, node.type, node.name, node.execution), False
+        if event.type == RETRIEVE:
+            yield "search_started", {"node_id": event.block}, False
+        elif event.type == RESPONSE:
+            yield "processing_final_response", {"node_id": event.block}, False
+
+    def _block_finished(self, event: ev.BlockFinished) -> Iterator[_Item]:
+        node = self._nodes.pop(event.block, None)
+        if node is None:
+            info = self._infos.get(plain(event.block))
+            node = _Node(info.type if info else "", info.name if info else event.block, event.execution)
+        yield from self._thought(event.block)
+        if event.status == "executed":
+            yield from self._said(event, node)
+        if node.type == RETRIEVE and event.status != "skipped":
+            yield "search_finished", {"node_id": event.block, "success": event.status == "executed"}, False
+        data = node_of(event.block, node.type, node.name, node.execution) | {
+            "success": event.status != "failed"
+        }
+        if event.status == "failed":
+            data["error"] = event.message or event.code or "It failed."
+        elif event.status == "skipped":
+            data["skipped"] = True
+        data["duration_ms"] = event.duration_ms
+        yield "workflow_node_end", data, False
+
+    def _said(self, event: ev.BlockFinished, node: _Node) -> Iterator[_Item]:
+        """What a block came to say, unless it is known already."""
+        text = text_of(event.output, node.type)
+        if not text or plain(event.block) not in self._options.speakers or event.block in self._answered:
+            return
+        if event.block == self._options.lone:
+            rest = text[self._sent :]
+            if rest:
+                yield "chat_chunk", {"content": rest, "node_id": event.block}, self._is_answer(event.block)
+            return
+        yield self._message(event.block, text, node.name, self._is_answer(event.block))
+
+    def _message(
+        self, block: str, content: str, sender: str, answer: bool, round_: int | None = None
+    ) -> _Item:
+        data: dict[str, t.Any] = {
+            "content": content,
+            "sender": {"name": sender},
+            "context": {"node_id": block},
+        }
+        if round_ is not None:
+            data["round"] = round_
+        return "agent_message", data, answer
+
+    # -- models ------------------------------------------------------------------------------
+
+    def _text(self, event: ev.TextDelta) -> Iterator[_Item]:
+        yield from self._thought(event.block)
+        if event.block == self._lone and event.text:
+            self._sent += len(event.text)
+            yield "chat_chunk", {"content": event.text, "node_id": event.block}, self._is_answer(event.block)
+
+    def _think(self, event: ev.ThinkingDelta) -> Iterator[_Item]:
+        block = event.block
+        if block not in self._thinking:
+            self._thinking[block] = 0
+            yield "llm_thinking", {"node_id": block, "state": "started", "chars": 0}, False
+        if event.text:
+            chars = self._thinking[block] = self._thinking[block] + len(event.text)
+            if self._options.rights.thinking:
+                data = {"node_id": block, "state": "thinking", "chars": chars, "text": event.text}
+                yield "llm_thinking", data, False
+
+    def _thought(self, block: str) -> Iterator[_Item]:
+        """A model has stopped to think, if it did."""
+        chars = self._thinking.pop(block, None)
+        if chars is not None:
+            yield "llm_thinking", {"node_id": block, "state": "finished", "chars": chars}, False
+
+    def _thinking_ends(self, event: ev.TurnEnded | ev.ToolStarted) -> Iterator[_Item]:
+        return self._thought(event.block)
+
+    def _executing(self, event: ev.ToolExecuting) -> Iterator[_Item]:
+        call = call_of(event)
+        yield self._asks(event, call)
+        yield "tool_executing", call | {"status": "running"}, False
+
+    def _asks(self, event: ev.ToolExecuting | ev.ToolFinished, call: dict[str, t.Any]) -> _Item:
+        self._asked.add((event.block, event.id))
+        known = self._options.rights.payloads and event.arguments is not None
+        return "tool_use", call | ({"tool_input": event.arguments} if known else {}), False
+
+    def _finished(self, event: ev.ToolFinished) -> Iterator[_Item]:
+        call = call_of(event)
+        if (event.block, event.id) not in self._asked:  # it could not run, so nothing has told of it yet
+            yield self._asks(event, call)
+        self._asked.discard((event.block, event.id))
+        cut: dict[str, t.Any] = {}
+        known = event.result is not None or event.status == "success"
+        if self._options.rights.payloads and known:
+            call["output"], cut = bounded(event.result)
+        yield "tool_result", call | {"status": event.status} | cut, False
+
+    # -- composites, and what needs no more than the event ------------------------------------
+
+    def _plain(self, event: ev.RunEvent) -> Iterator[_Item]:
+        kind, data = PLAIN[type(event)](event)
+        yield kind, data, False
+
+    def _agent_message(self, event: ev.AgentMessage) -> Iterator[_Item]:
+        if event.answer:
+            self._answered.add(event.block)
+        if plain(event.block) in self._options.speakers:
+            answer = event.answer and self._is_answer(event.block)
+            yield self._message(event.block, event.content, event.sender, answer, event.round)
+
+    # -- the thread and the end --------------------------------------------------------------
+
+    def _flow(self, event: ev.FlowChanged) -> Iterator[_Item]:
+        self._pinned = event.pinned
+        return iter(())
+
+    def _end(self, usage: Mapping[str, t.Any], status: str, cause: str | None) -> Iterator[_Item]:
+        pinned = self._pinned
+        info = None if pinned is None else self._infos.get(pinned)
+        agent = pinned if info is None else info.name
+        yield "flow_state", {"pinned_node": pinned, "pinned_agent": agent}, False
+        yield "done", without_none(usage=snake_usage(usage), status=status, cause=cause), False
+
+    def _completed(self, event: ev.RunCompleted) -> Iterator[_Item]:
+        yield from self._end(event.usage, "completed", None)
+
+    def _failed(self, event: ev.RunFailed) -> Iterator[_Item]:
+        data = {"error": event.message, "code": event.code}
+        if event.block is not None:
+            yield "workflow_error", data | {"node_id": event.block}, False
+        else:
+            yield "error", data, False
+        yield from self._end(event.usage, "failed", ev.failure_cause(event.code))
+
+    def _cancelled(self, event: ev.RunCancelled) -> Iterator[_Item]:
+        if event.cause == "server_shutdown":
+            yield "error", {"error": ev.cancel_text(event.cause), "code": "cancelled"}, False
+        else:
+            following = list(event.following)
+            data: dict[str, t.Any] = {"node_id": following[0]} if following else {}
+            if len(following) > 1:
+                data["node_ids"] = following
+            yield "workflow_stopped", data, False
+        yield from self._end(event.usage, "cancelled", event.cause)
+
+    def _timed_out(self, event: ev.RunTimedOut) -> Iterator[_Item]:
+        yield "error", {"error": ev.TIMEOUT_TEXT, "code": "timed_out"}, False
+        yield from self._end(event.usage, "timed_out", "execution_timeout")
+
+
+_HANDLERS: Mapping[type[ev.RunEvent], Callable[[RunEvents, t.Any], Iterator[_Item]]] = {
+    ev.RunStarted: RunEvents._run_started,
+    ev.ChildStarted: RunEvents._child_started,
+    ev.BlockStarted: RunEvents._block_started,
+    ev.BlockFinished: RunEvents._block_finished,
+    ev.TextDelta: RunEvents._text,
+    ev.ThinkingDelta: RunEvents._think,
+    ev.TurnEnded: RunEvents._thinking_ends,
+    ev.ToolStarted: RunEvents._thinking_ends,
+    ev.ToolExecuting: RunEvents._executing,
+    ev.ToolFinished: RunEvents._finished,
+    ev.FlowChanged: RunEvents._flow,
+    ev.AgentMessage: RunEvents._agent_message,
+    **dict.fromkeys(PLAIN, RunEvents._plain),
+    ev.RunCompleted: RunEvents._completed,
+    ev.RunFailed: RunEvents._failed,
+    ev.RunCancelled: RunEvents._cancelled,
+    ev.RunTimedOut: RunEvents._timed_out,
+}

@@ -1,0 +1,143 @@
+"""``POST /api/workflows/{id}/runs``: run a workflow and follow it as run events (contract section 5).
+
+Law of this room: as for execute, every check comes before the first byte; entering the thread is the last of them,
+so that nothing that is refused takes it.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from flask import Blueprint, Flask, Response, g, request
+
+from app.engine.registry import Run, RunRequest
+from app.errors import ApiError, Problem, ValidationFailed
+from app.schemas.requests import RunsBody, load_runs
+from app.store.threads import ThreadRow
+from app.streams.rights import Rights
+from app.streams.run_events import RunEvents, RunEventsOptions
+from app.streams.voices import voices
+from app.web import streaming
+from app.web.auth import Caller, caller
+from app.web.catalog import Catalog, Runnable, check_configured
+from app.web.errors import not_found, unauthorized
+from app.web.http import client_address, read_object
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+")
+
+
+class RunEventsView:
+    """The view, with what it needs at hand."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._catalog = Catalog(services)
+
+    def __call__(self, workflow_id: str) -> Response:
+        """Check, enter the thread, start, stream."""
+        who = caller()
+        anonymous = who.key_id is None
+        if anonymous and not self._catalog.is_public(workflow_id):
+            # Unknown, undeployed and private look the same to a caller without a key.
+            raise unauthorized("Send your key in the header X-API-Key; this workflow is not public.")
+        _check_accept(request.environ.get("HTTP_ACCEPT", ""))
+        data = read_object()
+        if "HTTP_IDEMPOTENCY_KEY" in request.environ:
+            problem = Problem(
+                "Idempotency-Key", "repeated requests are not recognised yet; leave the header out"
+            )
+            raise ValidationFailed([problem], code="not_supported")
+        body = load_runs(data)
+        if body.include_thinking and anonymous:
+            raise ValidationFailed([Problem("includeThinking", "needs a key; send it in X-API-Key")])
+        found = self._catalog.find(workflow_id, None, g.get("generation"))
+        check_configured(found.models, self._services.plugins, public=anonymous)
+        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        self._services.runs.admit(who.key_id, address)
+        run_id = self._services.clock.new_id("run")
+        thread = self._enter(found.workflow_id, who, body.thread_id, run_id)
+        return self._stream(_run_request(found, body, who, run_id, thread), body, who, address)
+
+    def _enter(self, workflow_id: str, who: Caller, thread_id: str | None, run_id: str) -> ThreadRow:
+        """The thread, which this run has now to itself.
+
+        :raises ApiError: 404 unknown or somebody else's, 409 ``thread_busy`` another run is in it.
+        """
+        threads = self._services.store.threads
+        if thread_id is None:
+            return threads.open(workflow_id, who.key_id, run_id)
+        thread = threads.enter(thread_id, workflow_id, who.key_id, run_id)
+        if thread is None:
+            raise not_found("thread", thread_id)
+        if thread.run_id != run_id:
+            message = (
+                f"The run '{thread.run_id}' is in the thread '{thread.id}'. Wait for its end, or stop it: "
+                f"POST /api/threads/{thread.id}/stop"
+            )
+            raise ApiError(409, "thread_busy", message, [Problem("run_id", str(thread.run_id))])
+        return thread
+
+    def _stream(self, run_request: RunRequest, body: RunsBody, who: Caller, address: str) -> Response:
+        heard = voices(run_request.workflow)
+        # Whoever starts a run with a key has the run's own key.
+        rights = Rights(body.include_thinking, tools=True, payloads=who.key_id is not None)
+        options = RunEventsOptions(
+            run_request.run_id,
+            str(run_request.thread_id),
+            body.events,
+            rights,
+            heard.speakers,
+            heard.answers,
+            heard.lone,
+        )
+
+        def start(subscriber: t.Any) -> Run:
+            return self._services.runs.start(run_request, (subscriber,), address=address)
+
+        return streaming.respond(RunEvents(options), start, {}, run_request.run_id)
+
+
+def _run_request(found: Runnable, body: RunsBody, who: Caller, run_id: str, thread: ThreadRow) -> RunRequest:
+    settings = found.workflow.settings
+    return RunRequest(
+        run_id=run_id,
+        workflow_id=found.workflow_id,
+        version=found.version,
+        workflow=found.workflow,
+        input=body.input,
+        timeout_s=settings.timeout_s,
+        key_id=who.key_id,
+        conversation_id=thread.name,
+        on_disconnect=settings.on_disconnect,
+        disconnect_grace_s=settings.disconnect_grace_s,
+        show_thinking=body.include_thinking,
+        thread=thread,
+    )
+
+
+def _check_accept(header: str) -> None:
+    """Refuse a caller who takes everything but a stream; what is no media type says nothing.
+
+    :raises ApiError: 406 naming the route that answers in JSON.
+    """
+    if not _MEDIA_TYPE.search(header) or request.accept_mimetypes["text/event-stream"] > 0:
+        return
+    raise ApiError(
+        406,
+        "not_acceptable",
+        "This route answers with a stream only. Send Accept: text/event-stream, or ask "
+        "POST /api/workflows/{id}/execute for one JSON answer.",
+    )
+
+
+def install(app: Flask, services: Services) -> None:
+    """Put the route on ``app``."""
+    blueprint = Blueprint("run_events", __name__)
+    blueprint.add_url_rule(
+        "/api/workflows/<workflow_id>/runs", "run_events", RunEventsView(services), methods=["POST"]
+    )
+    app.register_blueprint(blueprint)

@@ -1,0 +1,93 @@
+"""Threads: whose they are, when they are busy, where the next run enters."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.clock import SteppingClock
+from app.store.threads import LEASE_MS
+from tests.store import rows
+
+
+@pytest.fixture
+def store(settings, open_store):
+    return open_store(settings, clock=SteppingClock())
+
+
+def test_a_thread_belongs_to_a_workflow_and_a_key(store):
+    made = store.threads.open("wf_1", "key_1", "run_1")
+    store.runs.started(rows.started("run_1"))
+    store.runs.finished(rows.ended("run_1"), []).wait()
+    assert store.threads.enter(made.id, "wf_1", "key_2", "run_2") is None
+    assert store.threads.enter(made.id, "wf_2", "key_1", "run_2") is None
+    assert store.threads.enter("thr_unknown", "wf_1", "key_1", "run_2") is None
+    assert store.threads.enter(made.id, "wf_1", "key_1", "run_2").run_id == "run_2"
+
+
+def test_a_thread_without_a_key_is_nobodys_to_continue(store):
+    made = store.threads.open("wf_1", None, "run_1")
+    store.runs.started(rows.started("run_1"))
+    store.runs.finished(rows.ended("run_1"), []).wait()
+    assert store.threads.enter(made.id, "wf_1", None, "run_2") is None
+    assert store.threads.get(made.id).run_id == "run_1"
+
+
+def test_it_is_busy_from_the_claim_to_the_end_of_its_run(store):
+    made = store.threads.open("wf_1", "key_1", "run_1")
+    assert store.threads.enter(made.id, "wf_1", "key_1", "run_2").run_id == "run_1"
+    store.runs.started(rows.started("run_1"))
+    assert store.threads.enter(made.id, "wf_1", "key_1", "run_2").run_id == "run_1"
+    assert store.threads.get(made.id).run_status == "running"
+    store.runs.finished(rows.ended("run_1"), []).wait()
+    assert store.threads.get(made.id).run_status == "completed"
+    assert store.threads.enter(made.id, "wf_1", "key_1", "run_2").run_id == "run_2"
+
+
+def test_a_claim_whose_run_never_came_runs_out(store):
+    made = store.threads.open("wf_1", "key_1", "run_1")
+    assert made.busy(made.claimed_at + LEASE_MS - 1)
+    assert not made.busy(made.claimed_at + LEASE_MS)
+
+
+def test_a_name_is_one_thread_per_workflow_and_key(store):
+    first = store.threads.named("wf_1", "key_1", "mine\0", "run_1")
+    assert store.threads.named("wf_1", "key_1", "mine\0", "run_2").id == first.id
+    assert store.threads.get(first.id).run_id == "run_2"
+    others = {
+        store.threads.named(workflow, key, name, "run_3").id
+        for workflow, key, name in (
+            ("wf_1", "key_2", "mine\0"),
+            ("wf_2", "key_1", "mine\0"),
+            ("wf_1", "key_1", "x"),
+        )
+    }
+    assert len(others) == 3
+    assert first.id not in others
+
+
+def test_a_pin_is_set_by_the_run_that_is_in_and_not_after_a_release(store):
+    made = store.threads.open("wf_1", "key_1", "run_1")
+
+    def pinned(run_id):
+        store.threads.pin(made.id, run_id, made.pins, "agent_1")
+        store.keys.create("comes after")  # what was queued is written
+        return store.threads.get(made.id).pinned
+
+    assert pinned("run_0") is None
+    assert pinned("run_1") == "agent_1"
+    store.threads.release(made.id)
+    assert store.threads.get(made.id).pinned is None
+    assert pinned("run_1") is None
+
+
+def test_a_stop_is_found_by_the_owner_until_the_run_has_ended(store):
+    store.runs.started(rows.started("run_1", owner_id="own_a"))
+    store.runs.started(rows.started("run_2", owner_id="own_a"))
+    assert store.runs.stopping("own_a") == []
+    assert store.runs.request_stop("run_1")
+    assert store.runs.stopping("own_a") == ["run_1"]
+    assert store.runs.stopping("own_b") == []
+    store.runs.finished(rows.ended("run_1", owner_id="own_a"), []).wait()
+    assert store.runs.stopping("own_a") == []
+    assert not store.runs.request_stop("run_1")
+    assert not store.runs.request_stop("run_unknown")

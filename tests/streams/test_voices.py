@@ -1,0 +1,97 @@
+"""Who speaks in a workflow, and whose text may be shown as it is written."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from app.engine.services import Services
+from app.streams.voices import Voices, voices
+from app.web.catalog import Catalog, compiled, runnable
+from app.workflows.document import parse
+from tests.engine.test_regions import document
+from tests.support.engine import services
+from tests.support.shared import ROOT
+
+ECHO = {"model": "scripted/echo"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    with services(tmp_path_factory.mktemp("voices")) as opened:
+        yield opened
+
+
+def heard(made: Services, blocks: list[tuple[str, str, dict[str, t.Any]]], *edges: str) -> Voices:
+    return voices(compiled(document(blocks, *edges), made.plugins))
+
+
+def test_one_agent_alone_is_shown_as_it_writes(made: Services) -> None:
+    assert heard(made, [("a", "agent", ECHO)], "start > a") == Voices(frozenset({"a"}), ("a",), "a")
+    with_response = [("a", "agent", ECHO), ("r", "response", {"body": "{{ blocks.a.content }}"})]
+    assert heard(made, with_response, "start > a", "a > r") == Voices(frozenset({"a"}), ("a",), "a")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tools": ["clock"]},
+        {"capture": True},
+        {"fallbacks": ["scripted/tour"]},
+        {"response_format": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        {"on_error": "continue"},
+    ],
+)
+def test_text_that_may_be_taken_back_is_shown_whole(made: Services, more: dict[str, t.Any]) -> None:
+    assert heard(made, [("a", "agent", {**ECHO, **more})], "start > a").lone is None
+
+
+def test_an_error_edge_a_loop_and_company_make_it_whole_too(made: Services) -> None:
+    blocks = [("a", "agent", ECHO), ("b", "set", {"values": {"x": 1}})]
+    assert heard(made, blocks, "start > a", "a -error> b").lone is None
+    loop = [("l", "loop", {"kind": "for", "times": 2}), ("a", "agent", ECHO)]
+    assert heard(made, loop, "start > l", "l -loop> a", "a > l").lone is None
+    two = heard(made, [("a", "agent", ECHO), ("b", "agent", ECHO)], "start > a", "a > b")
+    assert two == Voices(frozenset({"a", "b"}), ("b",), None)
+
+
+def test_where_no_agent_answers_the_response_does(made: Services) -> None:
+    blocks = [("a", "agent", ECHO), ("r", "response", {"body": "Done."})]
+    assert heard(made, blocks, "start > a", "a > r") == Voices(frozenset({"a", "r"}), ("r",), None)
+
+
+def example(made: Services, name: str) -> Voices:
+    found = parse((ROOT / "examples" / f"{name}.yaml").read_text())
+    return voices(runnable("wf_test", 1, found, made.plugins).workflow)
+
+
+def test_what_a_guardrail_checks_does_not_speak(made: Services) -> None:
+    assert example(made, "guardrail").speakers == {"question", "answer"}
+    checks = [{"kind": "max_length", "limit": 9}]
+    by_template = [
+        ("a", "agent", ECHO),
+        ("between", "set", {"values": {"x": 1}}),
+        ("g", "guardrail", {"checks": checks, "input": "{{ blocks.a.content }}"}),
+    ]
+    assert heard(made, by_template, "start > a", "a > between", "between > g").speakers == {"g"}
+
+
+def test_the_jurys_composites_and_its_foreman_speak(made: Services) -> None:
+    assert example(made, "jury") == Voices(frozenset({"discussion", "ballot", "foreman"}), ("foreman",), None)
+
+
+def test_blocks_of_a_child_speak_by_their_paths(made: Services) -> None:
+    inner = document([("in", "agent", ECHO)], "start > in")
+    child = made.store.workflows.save(inner, "inner")
+    made.store.workflows.deploy(child)
+    outer = document([("sub", "workflow", {"workflow": child})], "start > sub")
+    saved = made.store.workflows.save(outer, "outer")
+    made.store.workflows.deploy(saved)
+    found = voices(Catalog(made).find(saved).workflow)
+    assert found == Voices(frozenset({"sub/in"}), ("sub/in",), None)
+    read = [("sub", "workflow", {"workflow": child}), ("r", "response", {"body": "{{ blocks.sub.content }}"})]
+    made.store.workflows.save(document(read, "start > sub", "sub > r"), "outer", saved)
+    made.store.workflows.deploy(saved)
+    assert voices(Catalog(made).find(saved).workflow).answers == ("sub/in",)
