@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from app.errors import Problem, ValidationFailed
 from app.schemas import derive
 from app.schemas.paths import did_you_mean, in_document_order, join, shown, split
-from app.workflows import graph, nested, regions
+from app.workflows import edge_rules, graph, nested, regions
 from app.workflows.agent_rules import agent_problems, is_not_supported
 from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.document import parse
@@ -159,15 +159,15 @@ class _Compiler:
         blocks = [self._block(e, index) for index, e in enumerate(entries) if e is not None]
         containers = {block.id: block.bodies for block in blocks if block is not None and block.bodies}
         entry = self._graph(entries, types, edges, containers)
-        self._named_handles(edges, [block for block in blocks if block is not None])
+        self.problems += edge_rules.named_handles(edges, [block for block in blocks if block is not None])
         if None not in entries:
-            self._needed_handles(edges, blocks)
+            self.problems += edge_rules.needed_handles(edges, blocks)
         self._check_reads(types)
         if entry is None or self.problems:
             return None
         inside = regions.bodies(entry, edges.values(), containers)
-        self._check_bodies(inside, types, edges)
-        self._check_captures(inside, blocks)
+        self.problems += edge_rules.bodies(inside, types, edges)
+        self.problems += edge_rules.captures(inside, blocks)
         if self.problems or shape is None or chosen is None:
             return None
         return CompiledWorkflow(
@@ -265,87 +265,13 @@ class _Compiler:
                 )
             if dangling:
                 continue
-            self._handle(edge, types[edge.source], join(path, "source_handle"))
+            self.problems += edge_rules.handle(edge, types[edge.source], join(path, "source_handle"))
             if edge in seen:
                 self._say(path, "is there twice; remove one")
                 continue
             seen.add(edge)
             found[path] = edge
         return found
-
-    def _handle(self, edge: Edge, block_type: BlockType | None, path: str) -> None:
-        if block_type is None or edge.handle in block_type.handles:
-            return
-        if any(handle.endswith(":") and edge.handle.startswith(handle) for handle in block_type.handles):
-            return  # which names there are depends on the config: see _named_handles
-        named = [handle for handle in block_type.handles if handle]
-        plain = "leave it out for the plain edge. " if "" in block_type.handles else ""
-        near = did_you_mean(edge.handle, named)
-        subject = (
-            f"{shown(edge.handle)} is no handle" if edge.handle else "is required: there is no plain edge"
-        )
-        self._say(path, f"{subject} of the type {block_type.type_name}; {plain}{near}".rstrip("; "))
-
-    def _named_handles(self, edges: Mapping[str, Edge], blocks: list[CompiledBlock]) -> None:
-        """Handles that a config names, such as a router's routes."""
-        named = {b.id: b.type.named(b.config) for b in blocks if b.type.named is not None}
-        for path, edge in edges.items():
-            handles = named.get(edge.source)
-            if handles is None or ":" not in edge.handle or edge.handle in handles:
-                continue
-            near = did_you_mean(edge.handle, handles)
-            self._say(
-                join(path, "source_handle"),
-                f"{shown(edge.handle)} is not named by {edge.source}'s config. {near}",
-            )
-
-    def _needed_handles(self, edges: Mapping[str, Edge], blocks: list[CompiledBlock | None]) -> None:
-        """Handles that a config cannot do without an edge for."""
-        for index, block in enumerate(blocks):
-            needs = (
-                block.type.needs(block.config) if block is not None and block.type.needs is not None else ()
-            )
-            for handle in needs:
-                if block is not None and not any(
-                    edge.source == block.id and edge.handle == handle for edge in edges.values()
-                ):
-                    cure = f"add an edge from it with source_handle {handle}"
-                    self._say(join("blocks", index), f'"{block.id}" leads nowhere by {handle}; {cure}')
-
-    def _check_bodies(
-        self,
-        inside: Mapping[tuple[str, str], frozenset[str]],
-        types: Mapping[str, BlockType | None],
-        edges: Mapping[str, Edge],
-    ) -> None:
-        """A body that returns to its container has blocks, and no other way out."""
-        places = {edge.source: path for path, edge in edges.items()}
-        for (container, handle), body in inside.items():
-            kind = types[container]
-            if kind is None or handle not in kind.returns:
-                continue
-            if not body:
-                where = places.get(container, "blocks")
-                self._say(
-                    where,
-                    f'"{container}" has no body; add an edge with source_handle {handle} to its first block',
-                )
-            for path, edge in edges.items():
-                if edge.source in body and edge.target not in body and edge.target != container:
-                    message = f'leaves the body of "{container}"; lead back to it, and go on from its exit'
-                    self._say(join(path, "target"), message)
-
-    def _check_captures(
-        self, inside: Mapping[tuple[str, str], frozenset[str]], blocks: list[CompiledBlock | None]
-    ) -> None:
-        """A run enters at a block that keeps its thread, and no run can enter inside a loop or branch."""
-        bodies = frozenset().union(*inside.values())
-        for index, block in enumerate(blocks):
-            if block is not None and block.id in bodies and getattr(block.config, "capture", False):
-                path = join("blocks", index, "config", "capture")
-                self._say(
-                    path, "only an agent outside of loops and branches can keep the thread; leave it out"
-                )
 
     def _block(self, entry: _Block, index: int) -> CompiledBlock | None:
         block_type = self._types.get(entry.type)

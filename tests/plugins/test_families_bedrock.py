@@ -9,8 +9,8 @@ import pytest
 from plugins import model_map
 from plugins.connections import NotConfigured, Variables, connect
 from plugins.families.bedrock import FAMILY, KNOWN, capabilities, dialect
-from plugins.registry import load_wire
 from plugins.spec import Capabilities
+from plugins.wires import load_wire
 from providers import spec
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret"}

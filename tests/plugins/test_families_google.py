@@ -10,8 +10,8 @@ import pytest
 from plugins import gemini_models, model_map
 from plugins.connections import NotConfigured, Variables, connect, dialect_of
 from plugins.families import gemini, vertex
-from plugins.registry import load_wire
 from plugins.spec import Capabilities, ProviderFamily
+from plugins.wires import load_wire
 from providers import spec
 from providers.spec import HttpRequest
 
