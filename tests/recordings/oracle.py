@@ -7,31 +7,18 @@ Each function of :data:`REPLAYED` gives the part of the next request's body that
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-import types
 import typing as t
 
-from tests.support.shared import shared_path
+from tests.support.shared import shared_module
 
 Json = dict[str, t.Any]
 Pair = tuple[t.Any, t.Any]
 
 
-def _module() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("studio_expect", shared_path("recordings", "expect.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def replayed(entry: Json, request: Json) -> Pair:
     """See the module. ``request``: the body sent after the turn of ``entry``."""
-    expect = _module()
+    expect = shared_module("recordings", "expect.py")
     return REPLAYED[entry["wire"]](expect, expect.read_body(entry), request)
 
 

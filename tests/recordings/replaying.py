@@ -5,26 +5,14 @@ Law of this room: the bytes and their framing are those of ``replay.py``; only t
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import threading
 import types
 import typing as t
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.support.shared import shared_path
-
-
-def _module() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("studio_replay", shared_path("recordings", "replay.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from tests.support.shared import shared_module
 
 
 class Replaying:
@@ -67,7 +55,7 @@ class Replaying:
 @contextmanager
 def replaying() -> Iterator[Replaying]:
     """A replay server for a module of tests."""
-    made = Replaying(_module())
+    made = Replaying(shared_module("recordings", "replay.py"))
     thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

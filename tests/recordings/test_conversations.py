@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.recordings import oracle
-from tests.recordings.cases import CLOSING, OTHER_WIRES, conversations, environ, played, workflow
+from tests.recordings.cases import CLOSING, conversations, played, workflow
 from tests.recordings.ground import CODES
-from tests.recordings.replaying import Replaying, read_log, replaying
-from tests.recordings.test_recordings import Rig, run
-from tests.support.servers import studio
+from tests.recordings.playing import Rig, run
+from tests.recordings.replaying import Replaying, read_log
 from tests.support.shared import recordings
-
-
-@pytest.fixture(scope="module")
-def replay() -> Iterator[Replaying]:
-    with replaying() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def rigs(replay: Replaying, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, Rig]]:
-    """See ``test_recordings``."""
-    plain = environ(replay.base)
-    with (
-        studio(tmp_path_factory.mktemp("own"), plain) as own,
-        studio(tmp_path_factory.mktemp("other"), {**plain, **OTHER_WIRES}) as other,
-    ):
-        made = {False: Rig(own), True: Rig(other)}
-        yield made
-        for rig in made.values():
-            rig.store.close()
 
 
 def _whole(names: list[str]) -> bool:

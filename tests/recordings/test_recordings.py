@@ -7,21 +7,15 @@ from the stored run, in the terms of ``docs/normalised.md``.
 
 from __future__ import annotations
 
-import json
 import typing as t
-from collections.abc import Iterator
 
 import pytest
 
-from app import config
-from app.store import Store
 from tests.recordings import ground
-from tests.recordings.cases import CLOSING, OTHER_WIRES, cases, environ, played, workflow
-from tests.recordings.replaying import Replaying, replaying
-from tests.support import sse
-from tests.support.servers import NEGOTIATE, Studio, studio
+from tests.recordings.cases import CLOSING, cases, played
+from tests.recordings.playing import Rig, Seen, run
+from tests.recordings.replaying import Replaying
 from tests.support.shared import recordings
-from tests.support.sse import Frame
 
 #: Bytes in a piece; 0: as the vendor sent them.
 SPLITS = (0, 7, 333)
@@ -37,84 +31,6 @@ BROKEN = [
     "openai-chat/length",
     "openai-responses/text-gpt-4o",
 ]
-
-
-@pytest.fixture(scope="module")
-def replay() -> Iterator[Replaying]:
-    with replaying() as server:
-        yield server
-
-
-class Rig:
-    """A running server and its store, written beside it as the CLI does."""
-
-    def __init__(self, server: Studio) -> None:
-        self.server = server
-        self.store = Store(config.load(server.env()))
-        self.store.open()
-
-    def put(self, name: str) -> str:
-        """The recording's workflow, deployed; returns its id."""
-        workflow_id = "rec-" + name.replace("/", "-").replace(".", "-")
-        self.store.workflows.save(workflow([name], played(name).model), "recorded", workflow_id=workflow_id)
-        self.store.workflows.deploy(workflow_id)
-        return workflow_id
-
-    def record(self, run_id: str) -> dict[str, t.Any]:
-        """The stored run."""
-        status, _, body = sse.request(
-            self.server.port, "GET", f"/api/runs/{run_id}", headers={"X-API-Key": self.server.key}
-        )
-        assert status == 200
-        return t.cast(dict[str, t.Any], json.loads(body))
-
-
-@pytest.fixture(scope="module")
-def rigs(replay: Replaying, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, Rig]]:
-    """A server with the families' own wires (False) and one with their other wires (True)."""
-    plain = environ(replay.base)
-    with (
-        studio(tmp_path_factory.mktemp("own"), plain) as own,
-        studio(tmp_path_factory.mktemp("other"), {**plain, **OTHER_WIRES}) as other,
-    ):
-        made = {False: Rig(own), True: Rig(other)}
-        yield made
-        for rig in made.values():
-            rig.store.close()
-
-
-class Seen:
-    """The frames of one run, taken apart."""
-
-    def __init__(self, run_id: str, frames: list[Frame]) -> None:
-        self.run_id = run_id
-        values = [frame.json() for frame in frames]
-        assert values[-1] == "[DONE]"
-        self.end = values[-2]
-        boundary = next(
-            (n for n, value in enumerate(values) if _is_boundary(value)),
-            len(values),
-        )
-        turn = values[:boundary]
-        self.text = "".join(v["chunk"] for v in turn if "chunk" in v)
-        self.thinking = "".join(v["data"] for v in turn if v.get("event") == "thinking")
-        self.starts = [v["name"] for v in turn if v.get("phase") == "start"]
-        self.others = [v for v in turn if "chunk" not in v and v["event"] not in ("thinking", "tool")]
-        self.ends = [v for v in values[:-1] if v.get("phase") == "end"]
-        self.ids = [v["id"] for v in values[:-1] if v.get("phase") == "start"]
-
-
-def _is_boundary(value: t.Any) -> bool:
-    if not isinstance(value, dict) or "chunk" in value:
-        return False
-    return value["event"] in ("chunk_reset", "final", "error") or value.get("phase") == "end"
-
-
-def run(server: Studio, workflow_id: str) -> Seen:
-    body = {"input": "Hi", "stream": True, "includeThinking": True, "includeToolCalls": True}
-    with server.execute(workflow_id, body, NEGOTIATE) as stream:
-        assert stream.status == 200
-        return Seen(stream.headers["X-Run-Id"], list(stream.events()))
 
 
 def _calls(seen: Seen, count: int) -> list[tuple[str, t.Any]]:

@@ -6,8 +6,11 @@ missing, and on CI that is a failure.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import sys
+import types
 import typing as t
 from functools import cache
 from pathlib import Path
@@ -44,3 +47,16 @@ def recordings() -> dict[str, dict[str, t.Any]]:
     """Every recorded case as ``{"family/case": entry}`` of ``recordings/index.json``."""
     index = json.loads(shared_path("recordings", "index.json").read_text())
     return {f"{entry['family']}/{entry['case']}": entry for entry in index["cases"]}
+
+
+@cache
+def shared_module(*parts: str) -> types.ModuleType:
+    """The program ``shared/<parts>`` as a module, loaded once."""
+    path = shared_path(*parts)
+    spec = importlib.util.spec_from_file_location(f"studio_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
