@@ -7,25 +7,19 @@ for whoever tells what went wrong.
 
 from __future__ import annotations
 
-from providers.framing import MAX_FRAME, Payload, Stray
-from providers.spec import ProviderError
+from providers.framing import LineFraming, Payload
 
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
-class NdjsonReader:
+class NdjsonReader(LineFraming):
     """Cuts a byte stream into lines; the pieces may be cut anywhere. The name of every payload is empty."""
 
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._size = 0
-        self._given = False
-        self._stray = Stray(b"\n")
+    frame = "line"
 
-    @property
-    def stray(self) -> bytes:
-        """The body, as far as it is kept, when its first line was no whole JSON object."""
-        return self._stray.joined()
+    def __init__(self) -> None:
+        super().__init__()
+        self._given = False
 
     def feed(self, data: bytes) -> list[Payload]:
         """The lines that ``data`` completes.
@@ -36,10 +30,7 @@ class NdjsonReader:
             if b"\n" not in data:  # a line in many pieces is joined once, not once a piece
                 self._hold(data)
                 return []
-            self._held.append(data)
-            data = b"".join(self._held)
-            self._held = []
-            self._size = 0
+            data = self._with_held(data)
         lines = data.split(b"\n")
         if rest := lines.pop():
             self._hold(rest)
@@ -65,9 +56,3 @@ class NdjsonReader:
             found.append((b"", line))
         else:
             self._stray.keep(line)
-
-    def _hold(self, data: bytes) -> None:
-        self._held.append(data)
-        self._size += len(data)
-        if self._size > MAX_FRAME:
-            raise ProviderError("provider_bad_stream", "The provider sent a single line that is too large.")

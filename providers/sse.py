@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import orjson
 
-from providers.framing import MAX_FRAME, Payload, Stray
-from providers.spec import ProviderError
+from providers.framing import LineFraming, Payload
 
 
-class SseReader:
+class SseReader(LineFraming):
     """Cuts a byte stream into ``(event name, data)`` pairs; the pieces may be cut anywhere."""
 
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._size = 0
-        self._cr = False
-        self._stray = Stray(b"\n")
+    frame = "event"
 
-    @property
-    def stray(self) -> bytes:
-        """Lines that were no field, joined: the body, when the vendor sent no event stream at all."""
-        return self._stray.joined()
+    def __init__(self) -> None:
+        super().__init__()
+        self._cr = False
 
     def feed(self, data: bytes) -> list[Payload]:
         """The events that ``data`` completes.
@@ -39,10 +33,7 @@ class SseReader:
             if b"\n" not in data:  # a frame in many pieces is joined once, not once a piece
                 self._hold(data)
                 return []
-            self._held.append(data)
-            data = b"".join(self._held)
-            self._held = []
-            self._size = 0
+            data = self._with_held(data)
         elif data[:6] == b"data: " and data.find(b"\n") == len(data) - 2 and data[-1:] == b"\n":
             return [(b"", data[6:-2])]  # the common read: one event of one line
         blocks = data.split(b"\n\n")
@@ -70,12 +61,6 @@ class SseReader:
             self._parse(b"".join(self._held), found)
             self._held = []
         return found
-
-    def _hold(self, data: bytes) -> None:
-        self._held.append(data)
-        self._size += len(data)
-        if self._size > MAX_FRAME:
-            raise ProviderError("provider_bad_stream", "The provider sent a single event that is too large.")
 
     def _unify(self, data: bytes) -> bytes:
         """``data`` with LF line ends; a CR at its end waits for what follows."""

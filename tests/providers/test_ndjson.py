@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from providers import ndjson
+from providers import framing
 from providers.ndjson import NdjsonReader
 from providers.spec import ProviderError
 from tests.providers.driving import split
@@ -51,7 +51,7 @@ def test_a_torn_last_line_is_given_for_whoever_parses_it() -> None:
 
 
 def test_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ndjson, "MAX_FRAME", 100)
+    monkeypatch.setattr(framing, "MAX_FRAME", 100)
     reader = NdjsonReader()
     reader.feed(b"{" + b" " * 90)
     with pytest.raises(ProviderError) as caught:
