@@ -1,13 +1,8 @@
-"""Stores for tests: SQLite always, PostgreSQL too where STUDIO_TEST_POSTGRES_URL names a server.
-
-The variable names a database whose owner may create others; each test gets a database of its own.
-"""
+"""Stores for tests, on SQLite and on PostgreSQL; each test gets a database of its own."""
 
 from __future__ import annotations
 
-import os
 import typing as t
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,27 +11,19 @@ import pytest
 
 from app.config import Settings
 from app.store import Store
-
-_SERVER = os.environ.get("STUDIO_TEST_POSTGRES_URL", "")
-DATABASES = ["sqlite", *(["postgresql"] if _SERVER else [])]
+from tests.support import databases
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(params=databases.KINDS)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Settings]:
     """Settings of a database that does not exist yet (SQLite) or is empty (PostgreSQL)."""
     made = Settings(data_dir=tmp_path / "data")
     if request.param == "sqlite":
         yield made
         return
-    import psycopg
-
-    name = f"studio_{uuid.uuid4().hex}"
-    with psycopg.connect(_SERVER, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    start, _, _ = _SERVER.replace("postgresql://", "postgresql+psycopg://").rpartition("/")
-    yield replace(made, database_url=f"{start}/{name}")
-    with psycopg.connect(_SERVER, autocommit=True) as admin:
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with databases.postgresql() as address:
+        scheme, _, rest = address.partition("://")
+        yield replace(made, database_url=f"{scheme.removesuffix('+psycopg')}+psycopg://{rest}")
 
 
 @pytest.fixture
