@@ -19,8 +19,10 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    UniqueConstraint,
     and_,
 )
+from sqlalchemy.dialects.postgresql import TSVECTOR
 
 metadata = MetaData(
     naming_convention={
@@ -210,4 +212,65 @@ run_usage = Table(
     Column("estimated", Integer, nullable=False),
     PrimaryKeyConstraint("run_id", "position"),
     sqlite_with_rowid=False,
+)
+
+#: Rows that the database counts.
+_COUNTED = BigInteger().with_variant(Integer, "sqlite")
+
+#: Collections of documents. A row stays when its last document goes; such a collection is as good as none.
+collections = Table(
+    "collections",
+    metadata,
+    Column("id", _COUNTED, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+#: ``version`` counts from 1 and is that of the chunks that are searched; 0: not stored whole yet, or going.
+#: ``claimed`` is the highest version that somebody began to store. ``text`` is last, so that lists need not read it.
+documents = Table(
+    "documents",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("collection_id", _COUNTED, ForeignKey("collections.id", ondelete="CASCADE"), nullable=False),
+    Column("source", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("claimed", Integer, nullable=False),
+    Column("title", Text),
+    Column("media_type", Text, nullable=False),
+    Column("metadata", Text),
+    Column("characters", BigInteger, nullable=False),
+    Column("chunks", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
+    UniqueConstraint("collection_id", "source"),
+)
+
+#: ``text`` is characters ``starts`` to ``ends`` of the document's. ``terms`` is what it is found by (see
+#: :mod:`app.store.terms`); triggers keep SQLite's index ``chunk_index`` of it, PostgreSQL has a GIN index.
+chunks = Table(
+    "chunks",
+    metadata,
+    Column("id", _COUNTED, primary_key=True),
+    Column("collection_id", _COUNTED, nullable=False),
+    Column("document_id", Text, ForeignKey("documents.id", ondelete="CASCADE"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("starts", BigInteger, nullable=False),
+    Column("ends", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("terms", Text().with_variant(TSVECTOR, "postgresql"), nullable=False),
+)
+Index("ix_chunks_document_id", chunks.c.document_id, chunks.c.version, chunks.c.position, unique=True)
+
+#: What a model made of a chunk: ``dims`` floats of 32 bits, little endian.
+chunk_vectors = Table(
+    "chunk_vectors",
+    metadata,
+    Column("chunk_id", _COUNTED, ForeignKey("chunks.id", ondelete="CASCADE"), nullable=False),
+    Column("model", Text, nullable=False),
+    Column("dims", Integer, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("chunk_id", "model"),
 )

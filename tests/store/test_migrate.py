@@ -82,9 +82,16 @@ def test_a_step_that_fails_leaves_nothing_behind(sqlite_settings, monkeypatch):
     store.close()
 
 
+def _in_both_databases(name, kind, _parents):
+    """Each database indexes terms in its own way: SQLite by a virtual table, PostgreSQL by a GIN index."""
+    return not (name or "").startswith("chunk_index" if kind == "table" else "ix_chunks_terms")
+
+
 def test_the_steps_make_the_tables_of_the_code(settings, store):
     with store._backend.migration_lock() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "include_name": _in_both_databases}
+        )
         assert compare_metadata(context, metadata) == []
 
 
