@@ -218,12 +218,14 @@ run_usage = Table(
 _COUNTED = BigInteger().with_variant(Integer, "sqlite")
 
 #: Collections of documents. A row stays when its last document goes; such a collection is as good as none.
+#: ``embedding_model`` is the one that makes vectors of its chunks, as ``<family>/<model>``.
 collections = Table(
     "collections",
     metadata,
     Column("id", _COUNTED, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("created_at", BigInteger, nullable=False),
+    Column("embedding_model", Text),
 )
 
 #: ``version`` counts from 1 and is that of the chunks that are searched; 0: not stored whole yet, or going.

@@ -50,6 +50,7 @@ def _documents() -> None:
         sa.Column("id", _COUNTED, autoincrement=True, nullable=False),
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("embedding_model", sa.Text),
         sa.PrimaryKeyConstraint("id", name="pk_collections"),
         sa.UniqueConstraint("name", name="uq_collections_name"),
     )
