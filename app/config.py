@@ -8,6 +8,7 @@ excepted, which are resolved per request), and everything that is wrong is repor
 
 from __future__ import annotations
 
+import base64
 import difflib
 import ipaddress
 import math
@@ -137,9 +138,25 @@ def _networks(text: str) -> tuple[Network, ...]:
     return tuple(found)
 
 
+def _fernet_keys(text: str) -> tuple[str, ...]:
+    keys = tuple(filter(None, re.split(r"[,\s]+", text)))
+    for key in keys:
+        try:
+            good = len(base64.b64decode(key, b"-_", validate=True)) == 32
+        except ValueError:
+            good = False
+        if not good:
+            raise ValueError(
+                "give Fernet keys (32 bytes in URL-safe base64), separated by commas, the newest first; make one: "
+                "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
+            )
+    return keys
+
+
 _PATH = _Kind("a path", Path)
 _TEXT = _Kind("text", str)
 _NETWORKS = _Kind("networks such as 10.0.0.0/8, separated by commas", _networks)
+_FERNET_KEYS = _Kind("Fernet keys, separated by commas", _fernet_keys)
 _DATABASE = _Kind("sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME", _database)
 
 
@@ -184,6 +201,15 @@ class Settings:
         _seconds(0.1, 300),
         10.0,
         "How long a write waits for a database that another process has locked before it fails.",
+    )
+    secrets_key: tuple[str, ...] = _setting(
+        "STUDIO_SECRETS_KEY",
+        _FERNET_KEYS,
+        (),
+        "Keys that stored secrets are encrypted with: the first one encrypts, all of them decrypt. All processes of "
+        "an installation need the same.",
+        shown="a key made with the first secret, in the file secrets.key under STUDIO_DATA_DIR",
+        secret=True,
     )
     redis_url: str | None = _setting(
         "STUDIO_REDIS_URL",

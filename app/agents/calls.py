@@ -90,6 +90,7 @@ class Batch:
             self._timeout_s,
             self._context.variables(),
             self._context.now_ms,
+            self._context.secrets,
         )
         content, result, failed = self._answer(tool, call, context, waits)
         ended = self._context.now_ms()
@@ -105,6 +106,8 @@ class Batch:
         def run(inner: Waits) -> t.Any:
             bound = replace(context, waits=inner)
             if tool.runs == "thread":
+                known = context.secrets()  # here: the store is read by greenlets only
+                bound = replace(bound, secrets=lambda: known)
                 return self._context.run_blocking(lambda: tool.run(arguments, bound), inner)
             return tool.run(arguments, bound)
 

@@ -129,6 +129,10 @@ class RunningBlock:
         """A rendered template."""
         return templates.render(template, {**self.variables(), **extra})
 
+    def secrets(self) -> Mapping[str, str]:
+        """Stored secrets by name."""
+        return self._services.store.secrets.values()
+
     def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
         """What is behind a model id."""
         try:

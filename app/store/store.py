@@ -11,9 +11,12 @@ from app.store import migrate
 from app.store.catalog import Catalog
 from app.store.db import open_backend
 from app.store.keys import Keys
+from app.store.memories import Memories
 from app.store.owners import Heartbeat
 from app.store.run_list import RunList
 from app.store.runs import Runs
+from app.store.sealing import Sealer
+from app.store.secrets import Secrets
 from app.store.threads import Threads
 from app.store.workflows import Workflows
 from app.store.writer import Writer
@@ -22,12 +25,14 @@ from app.store.writer import Writer
 class Store:
     """Keys, workflows and runs of one installation.
 
-    :param settings: ``database_url`` and ``store_wait_s`` are read.
+    :param settings: ``database_url``, ``store_wait_s``, ``secrets_key`` and ``data_dir`` are read.
     :ivar keys: :class:`app.store.keys.Keys`.
     :ivar workflows: :class:`app.store.workflows.Workflows`.
     :ivar runs: :class:`app.store.runs.Runs`.
     :ivar run_list: :class:`app.store.run_list.RunList`.
     :ivar threads: :class:`app.store.threads.Threads`.
+    :ivar memories: :class:`app.store.memories.Memories`.
+    :ivar secrets: :class:`app.store.secrets.Secrets`.
     :ivar owner_id: the owner of runs whose row names none.
     """
 
@@ -45,6 +50,9 @@ class Store:
         self.runs = Runs(self._backend, self._writer, heartbeat, clock, self.owner_id)
         self.run_list = RunList(self._backend)
         self.threads = Threads(self._backend, self._writer, clock)
+        self.memories = Memories(self._backend, self._writer, clock)
+        sealer = Sealer(settings.secrets_key, settings.data_dir)
+        self.secrets = Secrets(self._backend, self._writer, self._catalog, clock, sealer)
         self.generation = self._catalog.generation
 
     def open(self) -> None:

@@ -178,6 +178,25 @@ Index(
     postgresql_where=_CALLED,
 )
 
+#: See :mod:`app.store.memories`. One row is one exchange, so that a message and its answer are never apart.
+#: ``position`` counts from 0 in the thread, over all keys; ``answer`` is NULL when the run was stopped before it was
+#: complete; ``size`` is the bytes of both texts.
+memories = Table(
+    "memories",
+    metadata,
+    Column("thread_id", Text, ForeignKey("threads.id", ondelete="CASCADE"), nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("block", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("asked", Text, nullable=False),
+    Column("answer", Text),
+    Column("size", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("thread_id", "position"),
+)
+Index("ix_memories_thread_id", memories.c.thread_id, memories.c.key, memories.c.position)
+
 #: The block log, written once, with the run's end. ``position`` is the order of the log, from 0.
 run_blocks = Table(
     "run_blocks",
@@ -275,4 +294,14 @@ chunk_vectors = Table(
     Column("dims", Integer, nullable=False),
     Column("vector", LargeBinary, nullable=False),
     PrimaryKeyConstraint("chunk_id", "model"),
+)
+
+#: ``sealed`` is encrypted (:mod:`app.store.sealing`); the value itself is stored nowhere.
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
 )

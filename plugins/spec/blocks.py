@@ -85,6 +85,13 @@ class BlockContext(t.Protocol):
     def variables(self) -> Mapping[str, t.Any]:
         """What templates see."""
 
+    def secrets(self) -> Mapping[str, str]:
+        """Stored secrets by name, for headers and the like: never put one into an event, an output or an error.
+
+        Asking for one that is not stored raises ``BlockError`` ``secret_unknown``. Call it where it is needed, from
+        the block's own greenlet: it asks the store whether anything has changed.
+        """
+
     def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
         """The family, wire, connection and capabilities behind ``<family>/<model>``."""
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from providers.spec import Waits
 
 
+def _no_secrets() -> Mapping[str, str]:
+    return {}
+
+
 def _system_now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -23,7 +27,8 @@ class ToolContext:
     """What a running tool may use. ``waits`` guards its blocking steps; ``timeout_s`` bounds the call in seconds.
 
     ``run_id`` and ``call_id`` identify the call. ``variables`` is what templates of this block see
-    (``input``, ``blocks``, ``vars``). ``now_ms`` is the run's clock in epoch milliseconds.
+    (``input``, ``blocks``, ``vars``). ``now_ms`` is the run's clock in epoch milliseconds. ``secrets()`` are the
+    stored secrets by name: never put one into a result or an error; one that is not stored raises ``BlockError``.
     """
 
     waits: Waits
@@ -32,6 +37,7 @@ class ToolContext:
     timeout_s: float
     variables: Mapping[str, t.Any] = field(default_factory=dict)
     now_ms: Callable[[], int] = _system_now_ms
+    secrets: Callable[[], Mapping[str, str]] = _no_secrets
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,180 @@
+"""Secrets: values that documents use by name and nobody can read back.
+
+Law of this room: a value leaves the store for the engine (:meth:`Secrets.values`) and for nobody else; no list, log
+or error holds one. Values are opened one by one, when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from app.clock import Clock
+from app.errors import BlockError
+from app.store.catalog import Catalog
+from app.store.db import Backend, Link
+from app.store.errors import StoreConflict
+from app.store.sealing import Sealer
+from app.store.tables import secrets
+from app.store.writer import Writer
+
+#: Most secrets of an installation: all of them are read at once.
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRow:
+    """A secret without its value. Times are epoch ms."""
+
+    name: str
+    created_at: int
+    updated_at: int
+
+
+class SecretValues(Mapping[str, str]):
+    """Secrets by name, as of one moment; each is opened when it is first asked for."""
+
+    __slots__ = ("_opened", "_sealed", "_sealer")
+
+    def __init__(self, sealer: Sealer, sealed: Mapping[str, bytes]) -> None:
+        self._sealer = sealer
+        self._sealed = sealed
+        self._opened: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        """The value.
+
+        :raises BlockError: ``secret_unknown``, naming the cure.
+        :raises SecretsLocked: the key that opens it is not here.
+        """
+        if name not in self._sealed:
+            raise unknown(name)
+        value = self._opened.get(name)
+        if value is None:
+            value = self._opened[name] = self._sealer.open(name, self._sealed[name])
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sealed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sealed)
+
+    def __len__(self) -> int:
+        return len(self._sealed)
+
+    def holds(self, sealed: Mapping[str, bytes]) -> bool:
+        """Whether these are exactly ``sealed``."""
+        return self._sealed == sealed
+
+    def opened(self) -> tuple[str, ...]:
+        """The values that were asked for: all that anything this process has done can hold."""
+        return tuple(self._opened.values())
+
+
+def unknown(name: str) -> BlockError:
+    """The failure of what uses a secret that is not stored."""
+    cure = f"store it: studio secret set {name}"
+    return BlockError("secret_unknown", f"There is no secret {name}; {cure}")
+
+
+class Secrets:
+    """The secrets of this installation. Methods that write wait for the commit."""
+
+    def __init__(
+        self, backend: Backend, writer: Writer, catalog: Catalog, clock: Clock, sealer: Sealer
+    ) -> None:
+        self._backend, self._writer, self._catalog, self._clock = backend, writer, catalog, clock
+        self._sealer = sealer
+        self._generation = -1
+        self._values = SecretValues(sealer, {})
+        c = secrets.c
+        this = c.name == bindparam("called")
+        self._all = backend.prepare(select(*secrets.columns).order_by(c.name).with_for_update())
+        self._list = backend.prepare(select(*secrets.columns).order_by(c.name))
+        self._insert = backend.prepare(insert(secrets))
+        self._update = backend.prepare(
+            update(secrets).where(this).values(sealed=bindparam("new"), updated_at=bindparam("at"))
+        )
+        self._remove = backend.prepare(delete(secrets).where(this))
+
+    def set(self, name: str, value: str) -> bool:
+        """Store a secret under ``name``, in place of the one that is there.
+
+        :returns: whether it is new.
+        :raises SecretsLocked: the secrets that are there were sealed with another key.
+        :raises StoreConflict: there are too many.
+        :raises StoreFailed: it was not stored (so for every writer below).
+        """
+        known = self._backend.rows(self._list, {})
+        if known:
+            self._sealer.open(known[0][0], known[0][1])  # never two keys that do not know of each other
+        sealed = self._sealer.seal(value, make_key=not known)
+        now = self._clock.now_ms()
+
+        def job(link: Link) -> bool:
+            is_new = not link.execute(self._update, {"called": name, "new": sealed, "at": now})
+            if is_new:
+                if len(link.rows(self._all, {})) >= MOST:
+                    raise StoreConflict(f"There are {MOST} secrets already; remove some that nothing uses.")
+                link.insert(self._insert, [(name, sealed, now, now)])
+            self._catalog.bump(link)
+            return is_new
+
+        return bool(self._writer.submit(job).wait())
+
+    def remove(self, name: str) -> bool:
+        """Remove a secret; needs no key. False when there is none."""
+
+        def job(link: Link) -> bool:
+            found = bool(link.execute(self._remove, {"called": name}))
+            if found:
+                self._catalog.bump(link)
+            return found
+
+        return bool(self._writer.submit(job).wait())
+
+    def rotate(self) -> int:
+        """Seal every secret anew with the first key, so that the others can be dropped.
+
+        :returns: how many there are.
+        :raises SecretsLocked: one of them was sealed with none of the keys; nothing was changed.
+        """
+        now = self._clock.now_ms()
+
+        def job(link: Link) -> int:
+            rows = link.rows(self._all, {})
+            for name, sealed, *_ in rows:
+                link.execute(
+                    self._update, {"called": name, "new": self._sealer.renew(bytes(sealed)), "at": now}
+                )
+            self._catalog.bump(link)
+            return len(rows)
+
+        return int(self._writer.submit(job).wait())
+
+    def list(self) -> list[SecretRow]:
+        """All secrets by name, without their values.
+
+        :raises StoreFailed: the database cannot be read (so for the readers below).
+        """
+        return [
+            SecretRow(name, created, updated)
+            for name, _, created, updated in self._backend.rows(self._list, {})
+        ]
+
+    def values(self) -> SecretValues:
+        """All secrets as of now. One query, of all tables' change counter, while nothing has changed."""
+        generation = self._catalog.generation()
+        if generation != self._generation:
+            sealed: dict[str, bytes] = {row[0]: bytes(row[1]) for row in self._backend.rows(self._list, {})}
+            if not self._values.holds(sealed):
+                self._values = SecretValues(self._sealer, sealed)
+            self._generation = generation
+        return self._values
+
+    def opened(self) -> tuple[str, ...]:
+        """The values this process has used; touches no database."""
+        return self._values.opened()
