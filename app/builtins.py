@@ -15,6 +15,7 @@ from plugins.hookspecs import hookimpl
 from plugins.manager import create_manager
 from plugins.registry import Registry
 from plugins.spec import BlockType, Detector, ProviderFamily, Tool
+from plugins.spec.mcp import McpServers
 
 #: Modules of ``plugins/families`` whose ``FAMILY`` needs nothing of the settings, by name.
 FAMILIES = (
@@ -140,7 +141,12 @@ def registry(settings: Settings, version: str) -> Registry:
     :param version: of Studio, for the plugin report.
     """
     own = plugins(settings, version)
-    return Registry(create_manager(builtins=own, load_s=settings.plugin_load_s))
+    return Registry(create_manager(builtins=own, load_s=settings.plugin_load_s), mcp_servers(settings))
+
+
+def mcp_servers(settings: Settings) -> McpServers:
+    """The MCP servers documents may use."""
+    return McpServers(settings.mcp_servers or {}, settings.mcp_inline_commands == "on")
 
 
 def own_variables() -> frozenset[str]:

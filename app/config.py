@@ -19,6 +19,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 
+if t.TYPE_CHECKING:
+    from plugins.spec.mcp import McpServer
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 #: Read by clients (the CLI over HTTP), never by the server.
@@ -153,7 +156,14 @@ def _fernet_keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _mcp_servers(text: str) -> Mapping[str, McpServer]:
+    from app import mcp_file  # not before one is named
+
+    return mcp_file.read(text)
+
+
 _PATH = _Kind("a path", Path)
+_MCP = _Kind("a path of a JSON or YAML file", _mcp_servers)
 _TEXT = _Kind("text", str)
 _NETWORKS = _Kind("networks such as 10.0.0.0/8, separated by commas", _networks)
 _FERNET_KEYS = _Kind("Fernet keys, separated by commas", _fernet_keys)
@@ -303,6 +313,31 @@ class Settings:
         (),
         "Private, loopback and link-local networks that HTTP tools may reach.",
         shown="none",
+    )
+    mcp_servers: Mapping[str, McpServer] | None = _setting(
+        "STUDIO_MCP_SERVERS",
+        _MCP,
+        None,
+        'File of MCP servers by name, {"mcpServers": {"NAME": {"command": …, "args": […]} or {"url": …}}}.',
+        shown="none",
+    )
+    mcp_inline_commands: str = _setting(
+        "STUDIO_MCP_INLINE_COMMANDS",
+        _choice("on", "off"),
+        "off",
+        "Whether a document may name the program of an MCP server itself, which the server then runs.",
+    )
+    mcp_start_s: float = _setting(
+        "STUDIO_MCP_START_S",
+        _seconds(0.05, 600),
+        30.0,
+        "How long an agent waits for an MCP server to start and to name its tools; without them it goes on.",
+    )
+    mcp_idle_s: float = _setting(
+        "STUDIO_MCP_IDLE_S",
+        _seconds(0.05),
+        300.0,
+        "An MCP server that was not used for this long is closed until its next use.",
     )
     plugin_load_s: float = _setting(
         "STUDIO_PLUGIN_LOAD_S",

@@ -33,6 +33,7 @@ from plugins.spec.blocks import BlockType
 from plugins.spec.checks import family_problem
 from plugins.spec.detectors import Detector
 from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
+from plugins.spec.mcp import McpServers
 from plugins.spec.tools import Tool
 from plugins.wires import WIRES, load_wire
 from plugins.wording import did_you_mean, listed, such_as
@@ -42,6 +43,7 @@ _FAMILY_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 _CACHE_LIMIT = 1024
 #: Of claims more are kept: the capability table has one for every model that is known by name.
 _CLAIMS_LIMIT = 8192
+_NO_SERVERS = McpServers()
 
 _T = t.TypeVar("_T")
 
@@ -60,10 +62,12 @@ class Registry:
     :ivar families: by id. :ivar block_types: by type name. :ivar tools: by name.
     :ivar detectors: of personal data, by name.
     :ivar listings: what servers said that they have.
+    :ivar mcp: the MCP servers documents may use.
     """
 
-    def __init__(self, manager: PluginManager) -> None:
+    def __init__(self, manager: PluginManager, mcp: McpServers = _NO_SERVERS) -> None:
         self.manager = manager
+        self.mcp = mcp
         self.listings = Listings()
         self._capabilities: dict[tuple[str, str, str], Capabilities] = {}
         self._resolved: dict[

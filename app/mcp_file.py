@@ -1,0 +1,105 @@
+"""The file of MCP servers that ``STUDIO_MCP_SERVERS`` names, in the format other clients of MCP use too.
+
+Law of this room: pure but for reading that one file; what is wrong in it is told as one ValueError with all of it.
+``${NAME}`` is left as it is: values come from the environment of the moment a server is used.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from plugins.spec.mcp import McpServer
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+MAX_BYTES = 1024 * 1024
+_SHAPE = '{"mcpServers": {"NAME": {"command": …, "args": […]} or {"url": …}}}'
+#: What other programs write beside ``command`` or ``url`` to say which of the two it is.
+_STDIO, _HTTP = ("stdio",), ("http", "streamable-http", "streamable_http", "streamableHttp")
+
+
+def read(path: str) -> Mapping[str, McpServer]:
+    """The servers of a JSON or YAML file, by name; those marked ``disabled`` are left out.
+
+    :raises ValueError: the file cannot be read or used; with the cure.
+    """
+    try:
+        text = Path(path).read_bytes()[: MAX_BYTES + 1]
+        tree = yaml.safe_load(text.decode("utf-8"))  # JSON is YAML
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror}); name a JSON or YAML file") from None
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"is neither JSON nor YAML ({type(error).__name__}); write {_SHAPE}") from None
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"is larger than {MAX_BYTES} bytes")
+    return servers(tree)
+
+
+def servers(tree: t.Any) -> Mapping[str, McpServer]:
+    """The servers of a parsed file; see :func:`read`."""
+    listed = (
+        next((tree[key] for key in ("mcpServers", "servers") if key in tree), None) if _object(tree) else None
+    )
+    if not _object(listed):
+        raise ValueError(f"holds no servers; write {_SHAPE}")
+    found: dict[str, McpServer] = {}
+    problems: list[str] = []
+    for name, raw in listed.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            problems.append(f"the name {str(name)[:60]!r} must match {NAME.pattern}")
+        elif not _object(raw):
+            problems.append(f"{name} must be an object with command or url")
+        elif raw.get("disabled") is not True:
+            wrong = list(_problems(raw))
+            problems += [f"{name}: {problem}" for problem in wrong]
+            if not wrong:
+                found[name] = _server(name, raw)
+    if problems:
+        raise ValueError("; ".join(problems))
+    return found
+
+
+def _object(value: t.Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _server(name: str, raw: Mapping[str, t.Any]) -> McpServer:
+    return McpServer(
+        name,
+        raw.get("command"),
+        tuple(raw.get("args") or ()),
+        dict(raw.get("env") or {}),
+        raw.get("cwd"),
+        raw.get("url"),
+        dict(raw.get("headers") or {}),
+        trusted=True,
+    )
+
+
+def _problems(raw: Mapping[str, t.Any]) -> t.Iterator[str]:
+    """Keys that Studio does not know are other programs' business."""
+    command, url, kind = raw.get("command"), raw.get("url"), raw.get("type", raw.get("transport"))
+    if (command is None) == (url is None):
+        yield "give command or url, one of them"
+    elif kind == "sse":
+        yield "the transport sse is not spoken; give the server's streamable HTTP address"
+    elif kind is not None and kind not in (_STDIO if url is None else _HTTP):
+        yield f"type {str(kind)[:40]!r} does not fit; leave it out"
+    for key in ("command", "url", "cwd"):
+        if raw.get(key) is not None and not (isinstance(raw[key], str) and raw[key].strip()):
+            yield f"{key} must be text"
+    if isinstance(url, str) and not url.lower().startswith(("http://", "https://", "${")):
+        yield "url must begin with http:// or https://"
+    args = raw.get("args")
+    if args is not None and not (isinstance(args, list) and all(isinstance(arg, str) for arg in args)):
+        yield "args must be a list of texts"
+    for key in ("env", "headers"):
+        given = raw.get(key)
+        if given is not None and not (
+            _object(given) and all(isinstance(v, str) for kv in given.items() for v in kv)
+        ):
+            yield f"{key} must be an object of texts"
