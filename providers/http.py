@@ -23,6 +23,7 @@ from providers.http_exchange import (
     framing,
     open_connection,
     read_until,
+    refuse_redirect,
     serialise,
     text_of,
 )
@@ -184,12 +185,7 @@ def _stream_start(
     wire: HttpWire, head: Head, upstream: Upstream, body: Body, first: bytes, waits: Waits
 ) -> bytes:
     """The first bytes of the stream's body, or the error that the answer is instead of a stream."""
-    if 300 <= head.status < 400:
-        raise errors.failure(
-            "provider_unavailable",
-            message="The provider's address answers with a redirect. Set the base address to where it leads.",
-            detail=head.headers.get("location", ""),
-        )
+    refuse_redirect(head)
     data = body.feed(first) if first else b""
     document = head.status >= 400
     if not document and not wire.json_stream and "json" in head.headers.get("content-type", "").lower():

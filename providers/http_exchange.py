@@ -130,6 +130,16 @@ def exchange(upstream: Upstream, payload: bytes, waits: Waits) -> tuple[Head, by
         raise errors.failure("provider_unavailable", detail=text_of(error)) from error
 
 
+def refuse_redirect(head: Head) -> None:
+    """:raises ProviderError: ``provider_unavailable``, when the answer leads elsewhere: keys are not sent on."""
+    if 300 <= head.status < 400:
+        raise errors.failure(
+            "provider_unavailable",
+            message="The provider's address answers with a redirect. Set the base address to where it leads.",
+            detail=head.headers.get("location", ""),
+        )
+
+
 def framing(head: Head) -> Body:
     """How the body that follows ``head`` is framed.
 

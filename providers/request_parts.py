@@ -22,7 +22,16 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 from providers.errors import failure
-from providers.spec import Connection, FilePart, HttpRequest, Json, ModelRequest, ToolCall, ToolSpec
+from providers.spec import (
+    Connection,
+    EmbeddingRequest,
+    FilePart,
+    HttpRequest,
+    Json,
+    ModelRequest,
+    ToolCall,
+    ToolSpec,
+)
 from providers.surrogates import encode
 
 #: What a model's name may hold in an address as it is: versions (``@20250929``), publishers, tags.
@@ -33,7 +42,10 @@ MAX_NAME = 64
 
 
 def endpoint(
-    request: ModelRequest, connection: Connection, path: str, query: Mapping[str, str] | None = None
+    request: ModelRequest | EmbeddingRequest,
+    connection: Connection,
+    path: str,
+    query: Mapping[str, str] | None = None,
 ) -> str:
     """The address of one model call.
 

@@ -8,6 +8,7 @@ Whoever drives a wire passes a :class:`Waits`, so wires can be interrupted witho
 from __future__ import annotations
 
 import typing as t
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -311,4 +312,43 @@ class Wire(t.Protocol):
         Closing the iterator closes the upstream connection at once.
 
         :raises ProviderError: the call failed, at any point.
+        """
+
+
+class Embedded(msgspec.Struct, frozen=True):
+    """What one embedding call gave.
+
+    ``vectors``: one for each text, in order, float32, all of one length and of finite numbers. ``usage`` has no
+    output; None where the vendor said nothing.
+    """
+
+    vectors: tuple[array[float], ...]
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingRequest:
+    """Texts to be made vectors of, none of them empty.
+
+    ``purpose``: whether they are what is searched or what is searched for; vendors and models that tell the two apart
+    are told. ``dialect`` holds the family's switches for this wire.
+    """
+
+    model: str
+    texts: Sequence[str]
+    purpose: t.Literal["document", "query"]
+    dialect: Mapping[str, t.Any] = field(default_factory=dict)
+
+
+class EmbeddingWire(t.Protocol):
+    """A protocol by which vendors make vectors of texts."""
+
+    @property
+    def name(self) -> str:
+        """Stable; for tables and logs."""
+
+    def embed(self, request: EmbeddingRequest, connection: Connection, waits: Waits) -> Embedded:
+        """Make one call. Waits only inside ``waits``; one that is cancelled has closed its connection.
+
+        :raises ProviderError: the call failed.
         """
