@@ -68,6 +68,7 @@ def compiled(document: dict[str, t.Any], plugins: Registry) -> CompiledWorkflow:
         frozenset(plugins.tools),
         check_agent=checker(plugins.capabilities_of, plugins.check_model),
         detectors=frozenset(plugins.detectors),
+        servers=plugins.mcp,
     )
 
 

@@ -12,8 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from app.errors import Problem
 from app.schemas.json_schema import check_schema
 from app.schemas.paths import did_you_mean, join, shown
+from app.workflows import mcp_entries
 from app.workflows.file_entries import file_problems
+from app.workflows.memory_config import memory_problems
 from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems
+from plugins.spec.mcp import McpServers
 
 THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto")
 TOOL_CHOICES = ("auto", "none", "required")
@@ -38,14 +41,19 @@ _LATER = {
 }
 
 
-def agent_problems(config: Mapping[str, t.Any], path: str, tool_names: Collection[str]) -> list[Problem]:
+def agent_problems(
+    config: Mapping[str, t.Any],
+    path: str,
+    tool_names: Collection[str],
+    servers: McpServers = mcp_entries.NO_SERVERS,
+) -> list[Problem]:
     """Everything wrong with an agent's config, by the rules of contract section 2.
 
     :param config: as in the document.
-    :param tool_names: the registered tools.
+    :param tool_names: the registered tools. :param servers: the MCP servers.
     """
     problems = _thinking(config.get("thinking"), join(path, "thinking"))
-    names, tools = _tools(config.get("tools"), join(path, "tools"), tool_names)
+    names, tools = _tools(config.get("tools"), join(path, "tools"), tool_names, servers)
     problems += tools
     if config.get("capture") is True:
         if RELEASE in names:
@@ -54,9 +62,9 @@ def agent_problems(config: Mapping[str, t.Any], path: str, tool_names: Collectio
             )
             problems.append(Problem(join(path, "tools", names.index(RELEASE)), message))
         names = [*names, RELEASE]
-    problems += _tool_choice(config.get("tool_choice"), join(path, "tool_choice"), names)
+    problems += _tool_choice(config.get("tool_choice"), join(path, "tool_choice"), names, config.get("tools"))
     problems += _response_format(config.get("response_format"), join(path, "response_format"))
-    problems += _memory(config.get("memory"), join(path, "memory"))
+    problems += memory_problems(config.get("memory"), join(path, "memory"))
     problems += _ranges(config, path)
     problems += file_problems(config.get("files"), join(path, "files"))
     problems += _fallbacks(config, join(path, "fallbacks"))
@@ -90,7 +98,9 @@ def _thinking(value: t.Any, path: str) -> list[Problem]:
     return [Problem(path, f"must be {levels}, or a token budget above 0, not {shown(value)}")]
 
 
-def _tools(value: t.Any, path: str, tool_names: Collection[str]) -> tuple[list[str], list[Problem]]:
+def _tools(
+    value: t.Any, path: str, tool_names: Collection[str], servers: McpServers
+) -> tuple[list[str], list[Problem]]:
     """The declared names and what is wrong with the list."""
     if value is None:
         return [], []
@@ -102,9 +112,9 @@ def _tools(value: t.Any, path: str, tool_names: Collection[str]) -> tuple[list[s
     names: list[str] = []
     for index, raw in enumerate(value[:MAX_TOOLS]):
         where = join(path, index)
-        problems += entry_problems(raw, where, tool_names)
+        problems += entry_problems(raw, where, tool_names, servers)
         name = raw.get("name") if isinstance(raw, Mapping) else raw
-        if not isinstance(name, str):
+        if not isinstance(name, str) or mcp_entries.is_mcp(raw):
             continue
         if name in names:
             problems.append(Problem(where, f"the tool {shown(name)} is declared twice; names must differ"))
@@ -112,8 +122,11 @@ def _tools(value: t.Any, path: str, tool_names: Collection[str]) -> tuple[list[s
     return names, problems
 
 
-def _tool_choice(value: t.Any, path: str, names: Collection[str]) -> list[Problem]:
+def _tool_choice(value: t.Any, path: str, names: Collection[str], entries: t.Any) -> list[Problem]:
+    """A name that only an MCP server can know is looked for when the agent starts."""
     if value is None or (isinstance(value, str) and value in names):
+        return []
+    if isinstance(value, str) and isinstance(entries, list) and any(map(mcp_entries.is_mcp, entries)):
         return []
     if not isinstance(value, str):
         return [Problem(path, f"must be auto, none, required or the name of a tool, not {shown(value)}")]
@@ -152,12 +165,3 @@ def _response_format(value: t.Any, path: str) -> list[Problem]:
             f"must be of type object, not {shown(value['type'])}; wrap it in an object with one property"
         )
     return [Problem(path, problem)] if problem else []
-
-
-def _memory(value: t.Any, path: str) -> list[Problem]:
-    kind = value.get("type") if isinstance(value, Mapping) else value
-    if kind in (None, "none") and (value is None or isinstance(value, (str, Mapping))):
-        return []
-    if isinstance(value, Mapping):
-        path = join(path, "type")
-    return [Problem(path, f"memory is {NOT_SUPPORTED}; leave it out or use {{type: none}}")]

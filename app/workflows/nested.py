@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from app.errors import Problem
 from app.schemas.paths import Segment, join
+from app.workflows import mcp_entries
 from app.workflows.agent_rules import agent_problems
+from plugins.spec.mcp import McpServers
 
 #: What only an agent block can have: it keeps a thread, and only a block is part of one.
 _OF_BLOCKS = ("memory", "capture")
@@ -52,10 +54,15 @@ def agents(kind: type, config: t.Any) -> Iterator[NestedAgent]:
             yield NestedAgent((entry.name,), inner, value, names)
 
 
-def problems(config: Mapping[str, t.Any], path: str, tool_names: Collection[str]) -> list[Problem]:
+def problems(
+    config: Mapping[str, t.Any],
+    path: str,
+    tool_names: Collection[str],
+    servers: McpServers = mcp_entries.NO_SERVERS,
+) -> list[Problem]:
     """Everything wrong with a nested agent's config beyond the types of its fields.
 
-    :param config: as in the document. :param tool_names: the registered tools.
+    :param config: as in the document. :param tool_names: the registered tools. :param servers: the MCP servers.
     """
     found = [
         Problem(join(path, key), f"{key} belongs to an agent block; leave it out here")
@@ -63,7 +70,7 @@ def problems(config: Mapping[str, t.Any], path: str, tool_names: Collection[str]
         if config.get(key) not in (None, False, "none", {}, {"type": "none"})
     ]
     own = {key: value for key, value in config.items() if key not in _OF_BLOCKS}
-    return found + agent_problems(own, path, tool_names)
+    return found + agent_problems(own, path, tool_names, servers)
 
 
 def _agent_type(hint: t.Any) -> type:

@@ -1,4 +1,4 @@
-"""The entries of an agent's ``tools``: a registered name, an inline HTTP tool, or a fixed result.
+"""The entries of an agent's ``tools``: a registered name, an inline HTTP tool, a fixed result, an MCP server.
 
 Law of this room: the shape of an entry is written once, as dataclasses; whoever runs tools works on a
 :class:`ToolEntry` and never on the document. What is documented but not built is refused by name.
@@ -15,12 +15,17 @@ from app.errors import Problem
 from app.schemas import derive
 from app.schemas.json_schema import check_schema
 from app.schemas.paths import did_you_mean, join, shown
+from app.workflows import mcp_entries
+from app.workflows.secret_use import NAME as SECRET_NAME
+from app.workflows.secret_use import address_problems
 from app.workflows.template_syntax import check, inspect, is_template, strings_in
+from plugins.spec.mcp import McpServers
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Any arguments: what an entry without ``parameters`` declares.
 OPEN_OBJECT: Mapping[str, t.Any] = {"type": "object", "properties": {}}
 NOT_SUPPORTED = "not supported yet"
+_UNSAFE = "secrets may only be used in headers, and in the env of an MCP server; nothing else keeps them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +88,24 @@ def entry_of(raw: str | Mapping[str, t.Any]) -> ToolEntry:
     return _entry(inline, raw)
 
 
-def entry_problems(raw: t.Any, path: str, registered: Collection[str]) -> list[Problem]:
+def entry_problems(
+    raw: t.Any, path: str, registered: Collection[str], servers: McpServers = mcp_entries.NO_SERVERS
+) -> list[Problem]:
     """Everything that is wrong with one entry.
 
     :param registered: names of the tools plugins offer.
+    :param servers: the MCP servers it may use.
     """
     if isinstance(raw, str):
         return _unknown_name(raw, path, registered)
     if not isinstance(raw, Mapping):
-        wanted = "the name of a tool or an object with name and http or result"
+        wanted = "the name of a tool, an object with name and http or result, or one with mcp"
         return [Problem(path, f"must be {wanted}, not {shown(raw)}")]
-    if "mcp" in raw:
-        return [Problem(join(path, "mcp"), f"MCP tools are {NOT_SUPPORTED}; use http, or a registered tool")]
+    if mcp_entries.is_mcp(raw):
+        return [
+            *mcp_entries.entry_problems(raw, path, servers),
+            *_mcp_templates(raw["mcp"], join(path, "mcp")),
+        ]
     inline, problems = derive.load(_Inline, raw, path)
     problems += _shape_problems(raw, path)
     if inline is not None and "http" not in raw and "result" not in raw:
@@ -144,6 +155,13 @@ def _shape_problems(raw: Mapping[str, t.Any], path: str) -> list[Problem]:
     return problems
 
 
+def _mcp_templates(server: t.Any, path: str) -> list[Problem]:
+    problems = []
+    for key in ("env", "headers") if isinstance(server, Mapping) else ():
+        problems += template_problems(server.get(key), join(path, key), secret_safe=True)
+    return problems
+
+
 def _parameter_problems(schema: t.Any, path: str) -> list[Problem]:
     if not isinstance(schema, Mapping):
         return []  # told already, as a wrong type
@@ -160,7 +178,7 @@ def _http_problems(http: Mapping[str, t.Any], path: str) -> list[Problem]:
         problems.append(Problem(join(path, "url"), problem))
     for key in ("url", "headers", "query", "body"):
         problems += template_problems(http.get(key), join(path, key), secret_safe=key == "headers")
-    return problems
+    return problems + address_problems(http.get("url"), http.get("headers"), path)
 
 
 def url_problem(url: t.Any) -> str | None:
@@ -188,10 +206,15 @@ def template_problems(
             continue
         where = join(path, *keys)
         problem = check(source)
-        if problem is None and inspect(source).secrets:
-            problem = f"secrets are {NOT_SUPPORTED}" if secret_safe else "secrets may only be used in headers"
+        if problem is None and (names := inspect(source).secrets):
+            problem = _secret_problem(names) if secret_safe else _UNSAFE
         if problem is not None:
             problems.append(Problem(where, problem))
         elif look is not None:
             look(where, source)
     return problems
+
+
+def _secret_problem(names: Collection[str]) -> str | None:
+    wrong = [name for name in sorted(names) if not SECRET_NAME.fullmatch(name)]
+    return f"{shown(wrong[0])} is no name of a secret; it must match {SECRET_NAME.pattern}" if wrong else None

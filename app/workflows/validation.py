@@ -16,14 +16,16 @@ from dataclasses import dataclass, field
 from app.errors import Problem, ValidationFailed
 from app.schemas import derive
 from app.schemas.paths import did_you_mean, in_document_order, join, shown, split
-from app.workflows import edge_rules, graph, nested, regions
+from app.workflows import edge_rules, graph, nested, regions, secret_use
 from app.workflows.agent_rules import agent_problems, is_not_supported
 from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.document import parse
+from app.workflows.mcp_entries import NO_SERVERS
 from app.workflows.template_syntax import ANY_BLOCK, NAMES, inspect
 from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems, template_problems
 from plugins.connections import RegistryError
 from plugins.spec.blocks import BlockType, Use
+from plugins.spec.mcp import McpServers
 
 #: What ``check_model`` does: raises with the message for a model that cannot be, returns a warning or None.
 CheckModel = Callable[[str], str | None]
@@ -96,6 +98,7 @@ def compile_document(
     *,
     check_agent: CheckAgent | None = None,
     detectors: Collection[str] | None = None,
+    servers: McpServers = NO_SERVERS,
 ) -> CompiledWorkflow:
     """Check a document and make of it what the engine runs.
 
@@ -107,10 +110,11 @@ def compile_document(
     :param settings: what ``settings`` that the document leaves unset are; the documented defaults when None.
     :param check_agent: further rules on an agent's config, beside its type's own ``check``.
     :param detectors: names of the detectors of personal data; None: not judged.
+    :param servers: the MCP servers it may use.
     :raises ValidationFailed: with every problem; code ``not_supported`` when all of them are about things that
         are documented and not built.
     """
-    work = _Compiler(block_types, check_model, tool_names, check_agent, detectors)
+    work = _Compiler(block_types, check_model, tool_names, check_agent, detectors, servers)
     tree = parse(document)
     compiled = work.compile(tree, settings or WorkflowSettings())
     if compiled is None:
@@ -134,12 +138,14 @@ class _Compiler:
         tool_names: Collection[str],
         check_agent: CheckAgent | None,
         detectors: Collection[str] | None,
+        servers: McpServers,
     ) -> None:
         self._types = block_types
         self._check_model = check_model
         self._tools = tool_names
         self._check_agent = check_agent
         self._detectors = detectors
+        self._servers = servers
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._reads: list[tuple[str, str, tuple[str, ...]]] = []
@@ -183,7 +189,14 @@ class _Compiler:
             inside=inside,
             regions=regions.regions(types, tuple(edges.values()), entry, inside),
             warnings=tuple(in_document_order(tree, self.warnings)),
+            secrets=tuple(self._secrets(entries)),
         )
+
+    def _secrets(self, entries: list[_Block | None]) -> t.Iterator[tuple[str, str]]:
+        for index, entry in enumerate(entries):
+            if entry is not None:
+                kind = self._types[entry.type].config
+                yield from secret_use.used(kind, entry.config, ("blocks", index, "config"))
 
     def _say(self, path: str, message: str) -> None:
         self.problems.append(Problem(path, message))
@@ -289,7 +302,8 @@ class _Compiler:
         problems += more
         if block_type.type_name == AGENT:
             told = {problem.path for problem in problems}
-            problems += [p for p in agent_problems(entry.config, path, self._tools) if p.path not in told]
+            found = agent_problems(entry.config, path, self._tools, self._servers)
+            problems += [p for p in found if p.path not in told]
         problems += self._nested(
             block_type.config, entry.config, path, {problem.path for problem in problems}
         )
@@ -320,7 +334,7 @@ class _Compiler:
         if use.kind == "model":
             self._model(use.value, path)
         elif use.kind == "tool":
-            self.problems += entry_problems(use.value, path, self._tools)
+            self.problems += entry_problems(use.value, path, self._tools, self._servers)
         elif use.kind == "detector" and self._detectors is not None and use.value not in self._detectors:
             near = did_you_mean(use.value, sorted(self._detectors))
             self._say(path, f"there is no detector {shown(use.value)}. {near}".rstrip())
@@ -345,7 +359,8 @@ class _Compiler:
         found: list[Problem] = []
         for agent in nested.agents(kind, config):
             where = join(path, *agent.path)
-            found += [p for p in nested.problems(agent.config, where, self._tools) if p.path not in told]
+            inner = nested.problems(agent.config, where, self._tools, self._servers)
+            found += [p for p in inner if p.path not in told]
             found += self._templates(agent.kind, agent.config, where, agent.names)
         return found
 

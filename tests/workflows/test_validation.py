@@ -228,7 +228,7 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
             "not supported yet",
         ),
         ({"tools": [{"name": "t", "result": 1, "aproval": "never"}]}, "tools[0].aproval", '"approval"'),
-        ({"tools": [{"mcp": "docs"}]}, "tools[0].mcp", "not supported yet"),
+        ({"tools": [{"mcp": "docs"}]}, "tools[0].mcp", "no MCP server"),
         ({"tool_choice": "clock"}, "tool_choice", "not among the agent's tools"),
         ({"tool_choice": "required"}, "tool_choice", "no tools"),
         ({"tool_choice": 1}, "tool_choice", "text"),
