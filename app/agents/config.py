@@ -35,7 +35,12 @@ class AgentConfig:
     )
     tool_choice: str = _doc("auto, none, required, or a tool's name.", "auto")
     response_format: dict[str, t.Any] | None = _doc("JSON Schema the answer has to follow.")
-    memory: dict[str, t.Any] | str | None = _doc("Conversation memory: none, for now.", advanced=True)
+    memory: dict[str, t.Any] | str | None = _doc(
+        "What it is told of its thread: `{type: none | conversation | sliding_window | sliding_window_tokens, limit, "
+        "key}`, or `none` or `conversation` alone. Default: none.",
+        template=True,
+        advanced=True,
+    )
     redact: dict[str, t.Any] | None = _doc("PII redaction: not supported yet.", advanced=True)
     temperature: float | None = _doc("Sampling temperature.", advanced=True)
     top_p: float | None = _doc("Nucleus sampling.", advanced=True)

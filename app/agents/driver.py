@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
+from dataclasses import replace
 
 from app import encoding
 from app import events as ev
@@ -15,6 +16,8 @@ from app.agents import attempts, files, loop, structured, turn
 from app.agents.calls import Batch
 from app.agents.chain import Chain
 from app.agents.config import AgentConfig
+from app.agents.memory import Remembered, fitting
+from app.agents.memory import told as told_of
 from app.agents.output import agent_output
 from app.agents.tools import ToolSet, prepare
 from app.errors import BlockError
@@ -35,7 +38,7 @@ def run_agent(
     :returns: the output of contract section 2.
     :raises BlockError: the model failed, or the answer does not follow its ``response_format``.
     """
-    return _Driver(context, config, prompt, told).run()
+    return _Driver(context, config, prompt, told).answer()
 
 
 class _Driver:
@@ -55,8 +58,25 @@ class _Driver:
         self.retries = _or(config.retries, settings.model_retries)
         self.call_s = _or(config.call_timeout_s, settings.model_call_s)
         self.started = context.now_ms()
+        self.memory = Remembered.of(context, config, self.prompt)
+
+    def answer(self) -> Mapping[str, t.Any]:
+        """Run to the answer, and keep it for the conversation when it is whole."""
+        memory = self.memory
+        if memory is None:
+            return self.run()
+        try:
+            output = self.run()
+        except Exception:
+            raise  # it failed: whoever asked is told so, and will ask again
+        except BaseException:
+            memory.stopped()
+            raise
+        memory.answered(str(output["content"]))
+        return output
 
     def run(self) -> Mapping[str, t.Any]:
+        """Do what the loop says until it is done."""
         journal = self.context.journal
         while True:
             rows = journal.rows()
@@ -123,7 +143,7 @@ class _Driver:
         system = self.system
         if wants is not None and not native:
             system = "\n\n".join(part for part in (system, structured.instruction(wants)) if part)
-        return spec.ModelRequest(
+        request = spec.ModelRequest(
             model.model,
             self._messages(rows, turn.model_id(model)),
             lambda: context.new_id("call"),
@@ -145,6 +165,14 @@ class _Driver:
             conversation=context.conversation,
             dialect=model.dialect,
         )
+        return self._with_earlier(request, model)
+
+    def _with_earlier(self, request: spec.ModelRequest, model: ResolvedModel) -> spec.ModelRequest:
+        """The request with what was said before, as far as the model has room for it."""
+        if self.memory is None or not self.memory.earlier:
+            return request
+        earlier = fitting(self.context, self.memory.earlier, request, model, self.config.max_tokens)
+        return replace(request, messages=[*told_of(earlier), *request.messages])
 
     def _thinking(self, model: ResolvedModel) -> str | int | None:
         """The agent's level; without one, ``none`` where a forced tool and thinking exclude each other.

@@ -17,7 +17,7 @@ from providers import spec
 from providers.tokens import COUNTER, SMALL, by_length
 
 #: Tokens that a message costs beside its text (OpenAI's cookbook, "How to count tokens with tiktoken").
-_PER_MESSAGE = 3
+PER_MESSAGE = 3
 #: Tokens of a picture: vendors' own formulas give a few hundred to some two thousand for usual sizes.
 _PER_IMAGE = 1_000
 #: Tokens of a page of a PDF (Anthropic, "PDF support": 1,500 to 3,000 of text a page).
@@ -46,7 +46,7 @@ def whole(
         return usage
     if model.capabilities.price == (0.0, 0.0):
         return _filled(usage, request, said, by_length)
-    if COUNTER.loaded and _size(request, said) <= SMALL:
+    if COUNTER.loaded and size(request) + sum(map(len, said)) <= SMALL:
         return _filled(usage, request, said, COUNTER.count)
 
     def count() -> spec.Usage:
@@ -84,26 +84,33 @@ def _filled(
     usage: spec.Usage, request: spec.ModelRequest, said: Sequence[str], count: Callable[[str], int]
 ) -> spec.Usage:
     """``usage`` with what it lacks; ``total`` is made anew from the parts."""
-    into = usage.input if _input(usage) else _prompt_tokens(request, count)
+    into = usage.input if _input(usage) else prompt_tokens(request, count)
     generated = "".join(said)
     out = usage.output or (count(generated) if generated else usage.output)
     return msgspec.structs.replace(usage, input=into, output=out, total=None, estimated=True)
 
 
-def _size(request: spec.ModelRequest, said: Sequence[str]) -> int:
+def size(request: spec.ModelRequest) -> int:
     """How much there is to look at, in characters and bytes."""
-    return sum(map(len, _prompt(request))) + sum(map(len, said)) + sum(len(f.data) for f in _files(request))
+    return sum(map(len, _prompt(request))) + sum(len(f.data) for f in _files(request))
+
+
+def at_most(request: spec.ModelRequest) -> int:
+    """A number of tokens that a request surely does not exceed, without counting: no text has more than bytes."""
+    texts = sum(len(text.encode("utf-8", "surrogatepass")) for text in _prompt(request))
+    return texts + prompt_tokens(request, lambda text: 0)
 
 
 def _files(request: spec.ModelRequest) -> list[spec.FilePart]:
     return [file for m in request.messages if isinstance(m, spec.UserMessage) for file in m.files]
 
 
-def _prompt_tokens(request: spec.ModelRequest, count: Callable[[str], int]) -> int:
+def prompt_tokens(request: spec.ModelRequest, count: Callable[[str], int]) -> int:
+    """Tokens of a request, by ``count`` of its texts."""
     files = _files(request)
     return (
         count("\n".join(_prompt(request)))
-        + _PER_MESSAGE * (len(request.messages) + 1)
+        + PER_MESSAGE * (len(request.messages) + 1)
         + sum(_PER_IMAGE for file in files if file.kind == "image")
         + sum(_PER_PAGE * _pages(file.data) for file in files if file.kind == "pdf")
     )

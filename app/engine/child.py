@@ -23,6 +23,7 @@ if t.TYPE_CHECKING:
     from app.engine.following import Interrupted
     from app.engine.journal import Journal
     from app.engine.limits import QueueTime
+    from app.engine.memory import RunMemories
     from app.engine.run import Run, RunRequest
     from app.engine.services import Services
     from app.state import RunState
@@ -43,6 +44,7 @@ class ChildRun:
         self.state: RunState = outer.state
         self.emitter: Emitter = outer.emitter
         self.journal: Journal = outer.journal
+        self.memories: RunMemories = outer.memories
         self.queue_time: QueueTime = outer.queue_time
         self.interrupted: list[Interrupted] = outer.interrupted
         self.caught: list[str] = []

@@ -14,10 +14,12 @@ from contextlib import AbstractContextManager
 from app.agents import templates
 from app.engine.frames import BodyResult, Frame
 from app.engine.journal import BlockJournal
+from app.engine.memory import memory_of
 from app.engine.scope import Cancelled, RunScope, gather
 from app.errors import RunError
 from plugins.connections import NotConfigured, RegistryError
 from plugins.spec import Detector, ResolvedModel, Tool
+from plugins.spec.memory import Memory
 from providers.spec import Waits
 
 if t.TYPE_CHECKING:
@@ -71,6 +73,11 @@ class RunningBlock:
             (request.workflow_id, request.thread_id or request.conversation_id or self.run_id, self.block)
         )
         return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def memory(self, key: str | None = None) -> Memory:
+        """What is remembered under a name of this workflow's, or under this instance's own path."""
+        name = self.block if key is None else f"{self._frame.path}{key}"
+        return memory_of(self._run, self.block, name)
 
     def variables(self) -> Mapping[str, t.Any]:
         """What templates see: ``input``, ``blocks.<id>.<field>``, ``vars``, and ``loop`` inside of one."""

@@ -25,6 +25,7 @@ from app.engine.frames import BodyResult, Frame, level
 from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
+from app.engine.memory import RunMemories
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
 from app.engine.region import RegionRun, run_body
@@ -93,6 +94,8 @@ class Run:
         self.created_at = services.clock.now_ms()
         self.detail = ""
         self.failed_model = ""
+        #: What agents remember of a run that is in nobody's thread.
+        self.memories: RunMemories = {}
         self.ending: ev.Terminal | None = None
         #: What was being run when the run was stopped.
         self.interrupted: list[Interrupted] = []

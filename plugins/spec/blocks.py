@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from plugins.spec.detectors import Detector
 from plugins.spec.families import ResolvedModel
+from plugins.spec.memory import Memory
 from plugins.spec.tools import Tool
 from providers.spec import Waits
 
@@ -38,6 +39,12 @@ class BlockContext(t.Protocol):
     @property
     def conversation(self) -> str:
         """See the class."""
+
+    def memory(self, key: str | None = None) -> Memory:
+        """What this block remembers of the conversation.
+
+        :param key: a memory that several blocks of the workflow share; default: the block's own.
+        """
 
     def emit(self, event: t.Any) -> None:
         """Put a run event into the stream. Never switches greenlets."""

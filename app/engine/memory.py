@@ -1,0 +1,100 @@
+"""Where an agent's memory is kept: in the store for a run of a thread, else in the run.
+
+Law of this room: an exchange is kept when its answer is whole, or when the run is being stopped before it is; an agent
+that failed leaves nothing. A store that cannot be read or written is never taken for an empty memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+from collections import deque
+from collections.abc import Sequence
+
+from app.errors import BlockError
+from app.store.errors import StoreFailed
+from plugins.spec.memory import Exchange, Memory
+
+if t.TYPE_CHECKING:
+    from app.engine.run import Run
+
+log = logging.getLogger("studio.runs")
+
+UNAVAILABLE = "memory_unavailable"
+#: Exchanges that a run outside of any thread keeps under one key.
+MOST_IN_RUN = 1_000
+
+RunMemories = dict[str, deque[Exchange]]
+
+
+def memory_of(run: Run, block: str, key: str) -> Memory:
+    """The memory ``key`` of a run's conversation.
+
+    :param block: instance path of the agent that asks.
+    """
+    thread = run.request.thread
+    if thread is None or thread.key_id is None:  # nobody can come back to it
+        return _InRun(run, key)
+    return _InThread(run, thread.id, block, key)
+
+
+def _stopped(run: Run) -> bool:
+    """Whether the run is being ended from outside, and not by a failure of its own."""
+    return run.scope.cause not in (None, "block_failed", "ended")
+
+
+class _InRun:
+    """Lasts as long as the run."""
+
+    def __init__(self, run: Run, key: str) -> None:
+        self._kept = run.memories.setdefault(key, deque(maxlen=MOST_IN_RUN))
+
+    def read(self, most: int, most_bytes: int) -> Sequence[Exchange]:
+        """See :class:`plugins.spec.memory.Memory`; the run holds these texts anyway, so bytes do not count."""
+        kept = list(self._kept)
+        return kept[max(0, len(kept) - most) :]
+
+    def append(self, asked: str, answer: str) -> None:
+        """See :class:`plugins.spec.memory.Memory`."""
+        self._kept.append(Exchange(asked, answer))
+
+    def unanswered(self, asked: str) -> None:
+        """Nobody will read it: the run ends."""
+
+
+class _InThread:
+    """Kept with the thread."""
+
+    def __init__(self, run: Run, thread_id: str, block: str, key: str) -> None:
+        self._run, self._thread, self._block, self._key = run, thread_id, block, key
+
+    def read(self, most: int, most_bytes: int) -> Sequence[Exchange]:
+        """See :class:`plugins.spec.memory.Memory`."""
+        try:
+            return self._run.services.store.memories.read(self._thread, self._key, most, most_bytes)
+        except StoreFailed as error:
+            message = "What was said before in this thread could not be read; try again."
+            raise BlockError(UNAVAILABLE, message, detail=error.message) from error
+
+    def append(self, asked: str, answer: str) -> None:
+        """See :class:`plugins.spec.memory.Memory`."""
+        try:
+            self._write(asked, answer).wait()
+        except StoreFailed as error:
+            message = "The answer is complete, but could not be remembered for the thread; try again."
+            raise BlockError(UNAVAILABLE, message, detail=error.message) from error
+
+    def unanswered(self, asked: str) -> None:
+        """See :class:`plugins.spec.memory.Memory`. It is not waited for: the record of the run's end is written after
+        it, and only then may the thread be entered again.
+        """
+        if not _stopped(self._run):
+            return
+        try:
+            self._write(asked, None)
+        except StoreFailed:
+            log.exception("run %s: a message that was stopped could not be remembered", self._run.id)
+
+    def _write(self, asked: str, answer: str | None) -> t.Any:
+        memories = self._run.services.store.memories
+        return memories.append(self._thread, self._key, self._block, self._run.id, asked, answer)
