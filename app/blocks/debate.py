@@ -116,6 +116,7 @@ class _Debate:
     def run(self) -> str:
         """All of it; the answer."""
         while self.round < self.config.rounds and not self.consensus:
+            self.context.sleep(0)  # a stop lands before the next round is announced
             self.round += 1
             self.context.emit(DebateRound(self.context.block, self.round))
             self.context.flush()

@@ -58,6 +58,7 @@ def run(context: BlockContext, config: SequentialConfig) -> Mapping[str, t.Any]:
     answers: list[Mapping[str, t.Any]] = []
     names = names_of(config.agents, _PART)
     for index, (agent, name) in enumerate(zip(config.agents, names, strict=True)):
+        context.sleep(0)  # a stop lands before the next one is announced
         context.emit(SequenceStep(context.block, index, name, "start"))
         context.flush()
         try:

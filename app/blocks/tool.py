@@ -62,6 +62,7 @@ def run(context: BlockContext, config: ToolConfig) -> Mapping[str, t.Any]:
     fits = isinstance(arguments, Mapping) and tools.problem(name, arguments) is None
     attempts = config.retries + 1 if fits else 1
     for turn in range(attempts):
+        context.sleep(0)  # a stop lands before the next call is announced
         result = _call(context, tools, name, arguments, turn)
         if not result.is_error:
             return {"result": result.result, "status": "success"}

@@ -49,6 +49,8 @@ class _Instance:
         self._execution = run.state.executions(self.name) + 1
 
     def run(self) -> BlockRow:
+        if self._outer.cause is not None:  # whatever has ended around it: nothing more starts
+            raise Cancelled(self._outer.cause)
         run, block = self._run, self._block
         standing = run.state.blocks.get(self.name)
         if standing is not None and (standing.final_text or standing.partial):

@@ -37,6 +37,7 @@ from app.errors import BlockError, RunError
 from app.state import RunState
 from app.store.threads import ThreadRow
 from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Region
+from app.workflows.selectors import Selection
 
 log = logging.getLogger("studio.runs")
 
@@ -55,6 +56,8 @@ class RunRequest:
     :ivar on_disconnect: ``cancel`` or ``continue`` when the last reader has gone for ``disconnect_grace_s``.
     :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
     :ivar thread: the thread it has entered; None outside of any.
+    :ivar surface: how its starter follows it; those who attach and name none get the same.
+    :ivar selections: what its starter selected of the outputs; None: nothing was selected.
     """
 
     run_id: str
@@ -69,6 +72,8 @@ class RunRequest:
     disconnect_grace_s: float = 0.0
     show_thinking: bool = False
     thread: ThreadRow | None = None
+    surface: str = "agent-events-v1"
+    selections: tuple[Selection, ...] | None = None
 
     @property
     def thread_id(self) -> str | None:
@@ -89,19 +94,20 @@ class Run:
         self.scope = RunScope(gate=self.gate)
         self.emitter = Emitter(services.clock, self.state, self.log)
         self.journal = Journal()
+        #: What agents remember of a run that is in nobody's thread.
+        self.memories: RunMemories = {}
         self.done = Event()
         self.queue_time = QueueTime(services.clock.now_ms)
         self.created_at = services.clock.now_ms()
         self.detail = ""
         self.failed_model = ""
-        #: What agents remember of a run that is in nobody's thread.
-        self.memories: RunMemories = {}
         self.ending: ev.Terminal | None = None
         #: What was being run when the run was stopped.
         self.interrupted: list[Interrupted] = []
         #: Blocks whose failure an error edge took up, in order.
         self.caught: list[str] = []
         self._on_end = on_end
+        self._starter: object = None
         self.readers = Readers(
             request.on_disconnect, request.disconnect_grace_s, lambda: self.cancel("client_disconnected")
         )
@@ -109,17 +115,37 @@ class Run:
     # -- for surfaces ------------------------------------------------------------------------
 
     def attach(self, subscriber: Subscriber) -> None:
-        """Deliver to ``subscriber`` from the next event on, and count it as a reader."""
-        self.emitter.attach(subscriber)
-        self.readers.add(subscriber)
+        """Deliver to ``subscriber`` from the next event on, and count it as a reader. The first one, before the run
+        begins, is its starter.
+        """
+        if not self.log.last and not len(self.readers):
+            self._starter = subscriber
+        self.follow(subscriber)
+        self.add_reader(subscriber)
 
     def add_reader(self, reader: object) -> None:
-        """Count someone who waits for the result without following the stream (a JSON caller)."""
+        """Count someone who waits for the result, or reads the log until it is up to date."""
         self.readers.add(reader)
+        if len(self.readers) > 1:
+            self.gate.open()  # one reader does not slow the others
+
+    def sole(self, reader: object) -> bool:
+        """Whether this is the starter and nobody else reads: then it may slow the run (contract 1.11)."""
+        return reader is self._starter and self.readers.only(reader)
+
+    def follow(self, subscriber: Subscriber) -> None:
+        """Deliver to a reader from the next event on."""
+        self.emitter.attach(subscriber)
+
+    def unfollow(self, subscriber: Subscriber) -> None:
+        """Deliver no more to a reader; it reads the log instead."""
+        self.emitter.detach(subscriber)
 
     def reader_gone(self, reader: t.Any) -> None:
         """A reader left. The last one's leaving cancels the run where the workflow says so."""
         self.emitter.detach(reader)
+        if reader is self._starter:
+            self._starter = None
         if self.ending is None:
             self.readers.remove(reader)
 
@@ -171,7 +197,10 @@ class Run:
         request, workflow = self.request, self.request.workflow
         edges = [(e.source, e.handle, e.target) for e in workflow.edges]
         self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
-        return self._completed(RegionRun(self, self._root(), Frame(), self.scope).drive())
+        last = RegionRun(self, self._root(), Frame(), self.scope).drive()
+        if self.scope.cause == "stop_requested":  # it was accepted, and the last block waited for nothing
+            raise Cancelled(self.scope.cause)
+        return self._completed(last)
 
     def _root(self) -> Region:
         """What is scheduled first: from the start, or from the block that keeps the thread."""
