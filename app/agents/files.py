@@ -10,10 +10,10 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
-from app import net
 from app.agents import templates
 from app.agents.config import AgentConfig
 from app.errors import RunError
+from app.net import client as net
 from app.workflows.file_entries import (
     MAX_BYTES,
     MAX_FILES,
@@ -127,7 +127,7 @@ def _part(context: BlockContext, raw: t.Any, path: str, left: int) -> FilePart:
 def _fetched(context: BlockContext, url: str, left: int) -> tuple[bytes, str, str]:
     """The bytes behind an address, the media type its server states, and a name.
 
-    :raises ToolFailed: see :func:`app.net.fetch`, and for any status but success.
+    :raises ToolFailed: see :func:`app.net.client.fetch`, and for any status but success.
     """
     settings = context.settings
     answer = net.fetch(

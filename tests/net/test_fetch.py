@@ -7,7 +7,7 @@ import gevent
 import pytest
 
 from app.engine.scope import Cancelled, RunScope
-from app.net import fetch
+from app.net.client import fetch
 from plugins.spec.tools import ToolFailed
 from tests.net.server import Script, Waits, says, silent
 
