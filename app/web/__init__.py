@@ -22,11 +22,13 @@ def install(app: Flask, services: Services) -> None:
         errors,
         execute,
         http,
+        memory,
         meta,
         pages,
         run_events,
         run_list,
         runs,
+        secrets,
         threads,
     )
 
@@ -38,6 +40,8 @@ def install(app: Flask, services: Services) -> None:
     run_events.install(app, services)
     runs.install(app)
     threads.install(app)
+    memory.install(app)
+    secrets.install(app)
     run_list.install(app)
     capability_table.install(app, services)
     meta.install(app)

@@ -24,16 +24,12 @@ _LOOKS, _LOOK_S = 20, 0.05
 
 def show(thread_id: str) -> Response:
     """Whose run is in it, and where the next one enters."""
-    row = services().store.threads.get(thread_id)
-    who = caller()
-    if row is None or not (who.may("read") or who.owns(row.key_id)):
-        raise not_found("thread", thread_id)
-    return json_response(_body(row))
+    return json_response(_body(readable(thread_id)))
 
 
 def stop(thread_id: str) -> Response:
     """Ask the run that is in the thread to stop; 202 at once, whether or not it still could."""
-    row = _mine(thread_id)
+    row = mine(thread_id)
     run_id = str(row.run_id)
     run, record = runs.find(run_id)
     for _ in range(_LOOKS):
@@ -48,13 +44,25 @@ def stop(thread_id: str) -> Response:
 
 def release(thread_id: str) -> Response:
     """Let the next message enter at the start, whatever an agent wants that runs meanwhile."""
-    row = _mine(thread_id)
+    row = mine(thread_id)
     services().store.threads.release(row.id)
     found = services().store.threads.get(row.id)
     return json_response(_body(row if found is None else found))
 
 
-def _mine(thread_id: str) -> ThreadRow:
+def readable(thread_id: str) -> ThreadRow:
+    """The thread, if this caller may see it.
+
+    :raises ApiError: 404.
+    """
+    row = services().store.threads.get(thread_id)
+    who = caller()
+    if row is None or not (who.may("read") or who.owns(row.key_id)):
+        raise not_found("thread", thread_id)
+    return row
+
+
+def mine(thread_id: str) -> ThreadRow:
     """The thread, if this caller may act on it.
 
     :raises ApiError: 404. :raises ValidationFailed: the call came with a body.
