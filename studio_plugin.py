@@ -27,7 +27,9 @@ from plugins.spec import (
     Child,
     ConnectionSpec,
     Detector,
+    Embeddings,
     ProviderFamily,
+    ResolvedEmbedding,
     ResolvedModel,
     Row,
     Setting,
@@ -41,6 +43,9 @@ from providers.spec import (
     AssistantMessage,
     Auth,
     Connection,
+    Embedded,
+    EmbeddingRequest,
+    EmbeddingWire,
     FetchingAuth,
     FilePart,
     FinishReason,
@@ -70,6 +75,7 @@ if _t.TYPE_CHECKING:
     from plugins import conformance
     from plugins.claims import claims
     from providers.decoding import EventStreamDecoder
+    from providers.embedding import HttpEmbeddingWire
     from providers.http import HttpWire
 
 __all__ = [
@@ -82,11 +88,16 @@ __all__ = [
     "Connection",
     "ConnectionSpec",
     "Detector",
+    "Embedded",
+    "EmbeddingRequest",
+    "EmbeddingWire",
+    "Embeddings",
     "EventStreamDecoder",
     "FetchingAuth",
     "FilePart",
     "FinishReason",
     "HeaderAuth",
+    "HttpEmbeddingWire",
     "HttpRequest",
     "HttpWire",
     "Message",
@@ -98,6 +109,7 @@ __all__ = [
     "ProviderErrorCode",
     "ProviderFamily",
     "QueryAuth",
+    "ResolvedEmbedding",
     "ResolvedModel",
     "Row",
     "Setting",
@@ -127,6 +139,7 @@ __all__ = [
 #: What is loaded when it is first asked for: a server without such a plugin never needs it.
 _LATER = {
     "EventStreamDecoder": "providers.decoding",
+    "HttpEmbeddingWire": "providers.embedding",
     "HttpWire": "providers.http",
     "claims": "plugins.claims",
 }

@@ -16,7 +16,7 @@ from functools import partial
 from plugins import time_limit, wire_guard
 from plugins.spec import checks
 from plugins.spec.blocks import BlockType
-from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily
+from plugins.spec.families import Capabilities, ConnectionSpec, Embeddings, ProviderFamily
 from plugins.spec.tools import Tool
 from providers import spec
 
@@ -103,6 +103,27 @@ def family(given: ProviderFamily, report: Report) -> ProviderFamily:
         )
     if given.list_models is not None:
         changes["list_models"] = _lister(given.list_models, given.id, report)
+    if isinstance(t.cast(object, given.embeddings), Embeddings):
+        changes["embeddings"] = _embeddings(t.cast(Embeddings, given.embeddings), rules)
+    return replace(given, **changes)
+
+
+def _embeddings(given: Embeddings, rules: _Rules) -> Embeddings:
+    changes: dict[str, t.Any] = {}
+    if not isinstance(given.wire, str):
+        changes["wire"] = wire_guard.GuardedEmbeddingWire(given.wire)
+    if callable(given.batch):
+        size = given.batch
+        changes["batch"] = lambda model: rules.call(
+            "embeddings.batch", lambda: size(model), checks.is_batch, 1
+        )
+    if (switches := given.model_dialect) is not None:
+        changes["model_dialect"] = lambda model: rules.call(
+            "embeddings.model_dialect",
+            lambda: switches(model),
+            lambda found: isinstance(found, Mapping),
+            {},
+        )
     return replace(given, **changes)
 
 

@@ -26,6 +26,7 @@ log = logging.getLogger("studio.plugins")
 _FILE = "model_prices_and_context_window_backup.json"
 #: Modes of rows that answer in text.
 _MODES = frozenset({"chat", "responses", "completion"})
+_EMBEDDING = frozenset({"embedding"})
 #: What a name may have behind it and mean the same model: a date, ``latest``.
 _DATED = re.compile(r"[-@:](?:\d{6,8}|\d{4}-\d\d-\d\d|latest)(?:-v\d.*)?$")
 
@@ -74,17 +75,37 @@ def version() -> str | None:
 @functools.lru_cache(maxsize=1)
 def rows() -> Mapping[str, Row]:
     """Every row that answers in text; empty when litellm is not installed or its file cannot be read."""
+    return _rows(_MODES)
+
+
+@functools.lru_cache(maxsize=1)
+def embedding_rows() -> Mapping[str, Row]:
+    """Every row that makes vectors; empty as :func:`rows` may be."""
+    return _rows(_EMBEDDING)
+
+
+def embedding_price(prefix: str | None, providers: Iterable[str], model: str) -> float | None:
+    """USD per million tokens of a model that makes vectors, found as by :func:`lookup`; None when nobody says."""
+    known = embedding_rows()
+    row = known.get(f"{prefix}/{model}") if prefix else None
+    if row is None and (row := known.get(model)) is not None and row.litellm_provider not in tuple(providers):
+        row = None
+    cost = number(row.input_cost_per_token) if row is not None else None
+    return None if cost is None else cost * 1e6
+
+
+def _rows(modes: frozenset[str]) -> Mapping[str, Row]:
     spec = importlib.util.find_spec("litellm")
     if spec is None or spec.origin is None:
         return {}
     try:
-        return _read(Path(spec.origin).with_name(_FILE))
+        return _read(Path(spec.origin).with_name(_FILE), modes)
     except (OSError, msgspec.DecodeError) as error:
         log.warning("the model map of litellm cannot be read, capabilities are the families' own: %s", error)
         return {}
 
 
-def _read(path: Path) -> Mapping[str, Row]:
+def _read(path: Path, modes: frozenset[str]) -> Mapping[str, Row]:
     raw = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
     decoder = msgspec.json.Decoder(Row)
     found: dict[str, Row] = {}
@@ -93,7 +114,7 @@ def _read(path: Path) -> Mapping[str, Row]:
             row = decoder.decode(text)
         except msgspec.DecodeError:  # one odd row (a template, a new shape) loses only itself
             continue
-        if row.mode in _MODES:
+        if row.mode in modes:
             found[name] = row
     return found
 

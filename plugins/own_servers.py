@@ -10,7 +10,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 
-from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily
+from plugins import embedding_models
+from plugins.spec.families import Capabilities, ConnectionSpec, Embeddings, ProviderFamily
 from plugins.spec.rows import Row
 from providers.auth import BEARER
 from providers.spec import Connection, Waits
@@ -72,4 +73,11 @@ def own_server(
         dialect=dialect,
         list_models=list_models,
         list_ttl_s=30.0,
+        embeddings=Embeddings(
+            wire="openai_embeddings",
+            source=source,
+            batch=32,
+            model_dialect=embedding_models.prefixes,
+            price=0.0,
+        ),
     )

@@ -10,9 +10,25 @@ from dataclasses import fields
 
 from plugins.spec.blocks import BlockType
 from plugins.spec.detectors import Detector
+from plugins.spec.families import ProviderFamily
 from plugins.spec.tools import Tool
+from plugins.wires import EMBEDDING_WIRES, WIRES
+from plugins.wording import listed
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def of_wires(family: ProviderFamily) -> str | None:
+    """Wires that a family names have to be there."""
+    whose = f'family "{family.id}"'
+    if isinstance(family.wire, str) and family.wire not in WIRES:
+        return f'{whose}: unknown wire "{family.wire}"; use {listed(WIRES)} or an object'
+    if unknown := [wire for wire in family.other_wires if wire not in WIRES]:
+        return f'{whose}: unknown wire "{unknown[0]}" in other_wires; use {listed(WIRES)}'
+    wire = family.embeddings.wire if family.embeddings is not None else None
+    if isinstance(wire, str) and wire not in EMBEDDING_WIRES:
+        return f'{whose}: unknown wire "{wire}" in embeddings; use {listed(EMBEDDING_WIRES)} or an object'
+    return None
 
 
 def of_name(name: str, item: object, plugin: str) -> str | None:

@@ -27,6 +27,7 @@ from plugins.connections import (
     max_concurrency,
     variable_prefix,
 )
+from plugins.embedders import Embedders
 from plugins.listing import Job, Listings
 from plugins.manager import PluginManager
 from plugins.spec.blocks import BlockType
@@ -61,7 +62,7 @@ class Registry:
 
     :ivar families: by id. :ivar block_types: by type name. :ivar tools: by name.
     :ivar detectors: of personal data, by name.
-    :ivar listings: what servers said that they have.
+    :ivar listings: what servers said that they have. :ivar embedders: models that make vectors.
     :ivar mcp: the MCP servers documents may use.
     """
 
@@ -79,6 +80,7 @@ class Registry:
         judge = self._family_problem
         self._collect("provider_families", ProviderFamily, lambda family: family.id, judge, self.families)
         self._variables = {family.id: Variables(family) for family in self.families.values()}
+        self.embedders = Embedders(self.families, self._variables, self._split)
         self.block_types: dict[str, BlockType] = self._collect(
             "block_types", BlockType, lambda block_type: block_type.type_name, problems.of_block_type
         )
@@ -149,10 +151,8 @@ class Registry:
             return f'family id "{family_id}" must be lower-case letters, digits, dots and hyphens'
         if (problem := family_problem(family)) is not None:
             return problem
-        if isinstance(family.wire, str) and family.wire not in WIRES:
-            return f'family "{family_id}": unknown wire "{family.wire}"; use {listed(WIRES)} or an object'
-        if unknown := [wire for wire in family.other_wires if wire not in WIRES]:
-            return f'family "{family_id}": unknown wire "{unknown[0]}" in other_wires; use {listed(WIRES)}'
+        if (problem := problems.of_wires(family)) is not None:
+            return problem
         for other in self.families:
             if other != family_id and variable_prefix(other) == variable_prefix(family_id):
                 return (
@@ -357,7 +357,8 @@ class Registry:
             own = None
         return load_wire(own or family.wire)
 
-    def _find(self, model_id: str) -> tuple[ProviderFamily, str]:
+    def _split(self, model_id: str) -> tuple[ProviderFamily, str]:
+        """The family of a model id and the model's name, whether it has such a model or not."""
         family_id, slash, model = model_id.partition("/")
         family = self.families.get(family_id)
         if family is None or not slash:
@@ -371,11 +372,15 @@ class Registry:
             raise UnknownModel(
                 f"a model's name cannot hold a line break or a control character, as in {model_id[:100]!r}"
             )
+        return family, model
+
+    def _find(self, model_id: str) -> tuple[ProviderFamily, str]:
+        family, model = self._split(model_id)
         if family.models is not None and not self._has(family, model):
             names = sorted(self.models(family)[0])
             raise UnknownModel(
                 f'{family.title} has no model "{model}"{did_you_mean(model, names)}; '
-                f"it has {listed(f'{family_id}/{name}' for name in names)}"
+                f"it has {listed(f'{family.id}/{name}' for name in names)}"
             )
         return family, model
 

@@ -112,6 +112,38 @@ class GuardedWire:
                         return
 
 
+class GuardedEmbeddingWire:
+    """A plugin's own embedding wire, of which nothing but good vectors and ``ProviderError`` comes out."""
+
+    def __init__(self, wire: spec.EmbeddingWire) -> None:
+        self.wire = wire
+        self.name = str(wire.name)
+
+    def embed(
+        self, request: spec.EmbeddingRequest, connection: spec.Connection, waits: spec.Waits
+    ) -> spec.Embedded:
+        """See ``providers.spec.EmbeddingWire``."""
+        from providers.embedding import vectors_of  # the HTTP client comes with it: not on the start path
+
+        try:
+            with HeldWaits(waits, connection.idle_s) as held, held.wait():
+                found = self.wire.embed(request, connection, held)
+            if found.usage is not None and not _is_usage(found.usage):
+                raise TypeError(f"usage {found.usage!r:.200}")
+            return spec.Embedded(vectors_of(found.vectors, len(request.texts)), found.usage)
+        except spec.ProviderError as error:
+            raise usable(error) from error.__cause__
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            let_a_stop_go_first(waits)
+            raise spec.ProviderError(
+                "provider_bad_stream",
+                f"The plugin's embedding wire {self.name} failed; see the plugin's author.",
+                detail=time_limit.named(error),
+            ) from error
+
+
 def _steps(stream: Iterable[t.Any], waits: spec.Waits) -> Iterator[t.Any]:
     """What ``stream`` gives; each step can be interrupted wherever it blocks."""
     steps = iter(stream)

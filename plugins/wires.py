@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-from providers.spec import Wire
+from providers.spec import EmbeddingWire, Wire
 
 #: Built-in wires by name and module.
 WIRES: Mapping[str, str] = {
@@ -24,6 +24,16 @@ WIRES: Mapping[str, str] = {
     "watsonx_chat": "providers.watsonx_chat",
 }
 
+#: Built-in embedding wires by name and module.
+EMBEDDING_WIRES: Mapping[str, str] = {
+    "bedrock_embeddings": "providers.bedrock_embeddings",
+    "cohere_embeddings": "providers.cohere_embeddings",
+    "gemini_embeddings": "providers.gemini_embeddings",
+    "ollama_embeddings": "providers.ollama_embeddings",
+    "openai_embeddings": "providers.openai_embeddings",
+    "vertex_embeddings": "providers.vertex_embeddings",
+}
+
 
 def load_wire(wire: str | Wire) -> Wire:
     """The wire object behind a family's ``wire``."""
@@ -33,6 +43,14 @@ def load_wire(wire: str | Wire) -> Wire:
     return made
 
 
-def name_of(wire: str | Wire) -> str:
+def load_embedding_wire(wire: str | EmbeddingWire) -> EmbeddingWire:
+    """The wire object behind a family's ``embeddings.wire``."""
+    if not isinstance(wire, str):
+        return wire
+    made: EmbeddingWire = importlib.import_module(EMBEDDING_WIRES[wire]).WIRE
+    return made
+
+
+def name_of(wire: str | Wire | EmbeddingWire) -> str:
     """The name by which it is told."""
     return wire if isinstance(wire, str) else str(getattr(wire, "name", type(wire).__name__))

@@ -87,7 +87,7 @@ class HttpEmbeddingWire:
             raise self.error(head.status, head.headers, data)
         try:
             written, tokens = self.read(Answer(value, head.headers))
-            vectors = _vectors(written, len(request.texts))
+            vectors = vectors_of(written, len(request.texts))
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise _bad(text_of(error)) from error
         return Embedded(vectors, None if tokens is None else Usage(input=tokens, total=tokens))
@@ -159,8 +159,11 @@ def _whole(upstream: Upstream, body: Body, first: bytes, waits: Waits) -> bytes:
     return bytes(parts)
 
 
-def _vectors(written: Iterable[Written], wanted: int) -> tuple[array[float], ...]:
-    """:raises ValueError: they are not ``wanted`` vectors of one length and of finite numbers."""
+def vectors_of(written: Iterable[Written], wanted: int) -> tuple[array[float], ...]:
+    """Vectors as they were written, as float32.
+
+    :raises ValueError: they are not ``wanted`` vectors of one length and of finite numbers.
+    """
     vectors = tuple(map(_vector, written))
     if len(vectors) != wanted:
         raise ValueError(f"{len(vectors)} vectors for {wanted} texts")

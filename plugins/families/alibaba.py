@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from plugins import open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import BEARER
 from providers.model_lists import openai_models
 
@@ -83,4 +83,10 @@ FAMILY = ProviderFamily(
     list_models=openai_models,
     registry_prefix="dashscope",
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="alibabacloud.com: Model Studio, OpenAI compatible embedding",
+        known=("text-embedding-v4", "text-embedding-v3"),
+        batch=10,
+    ),
 )

@@ -24,7 +24,7 @@ from plugins import model_map, openai_models
 from plugins.claims import claims
 from plugins.claude_models import claude_capabilities, claude_dialect
 from plugins.openai_models import Thinking
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from plugins.spec.families import Setting
 from providers.auth import HeaderAuth
 from providers.oauth import ChosenAuth, ClientCredentials, GivenToken, TokenAuth
@@ -188,4 +188,9 @@ FAMILY = ProviderFamily(
     registry_prefix="azure",
     known=KNOWN,
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="learn.microsoft.com: Azure OpenAI embeddings, v1 API; a model's name is that of its deployment",
+        dialect={"base64": True, "query": _VERSION},
+    ),
 )

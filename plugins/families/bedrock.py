@@ -24,7 +24,7 @@ from plugins import open_models
 from plugins.claims import claims
 from plugins.claude_models import SOURCE as CLAUDE_SOURCE
 from plugins.claude_models import claude_capabilities, claude_dialect
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row, Setting
 from providers.auth import BEARER
 from providers.aws_auth import ChainAuth, SigV4Auth
 from providers.oauth import ChosenAuth
@@ -207,6 +207,14 @@ def dialect(model: str) -> Mapping[str, t.Any]:
     return {"send_back": "none"} if vendor == "deepseek" else {}
 
 
+def embedding_style(model: str) -> Mapping[str, t.Any]:
+    """Whose body the model takes; of models that are not known nothing is said."""
+    vendor, name = _parts(model)
+    if vendor == "amazon" and name.startswith("titan-embed-"):
+        return {"style": "titan"}
+    return {"style": "cohere"} if vendor == "cohere" and name.startswith("embed-") else {}
+
+
 # -- where and as whom ---------------------------------------------------------------------------
 
 _REGION = re.compile(r"[a-z]{2,5}(?:-[a-z]+)+-\d{1,2}")
@@ -296,4 +304,20 @@ FAMILY = ProviderFamily(
     registry_providers=("bedrock_converse", "bedrock"),
     known=KNOWN,
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="bedrock_embeddings",
+        source="docs.aws.amazon.com: Bedrock user guide, Titan Text Embeddings and Cohere Embed",
+        known=(
+            "amazon.titan-embed-text-v2:0",
+            "amazon.titan-embed-text-v1",
+            "cohere.embed-v4:0",
+            "us.cohere.embed-v4:0",
+            "global.cohere.embed-v4:0",
+            "cohere.embed-english-v3",
+            "cohere.embed-multilingual-v3",
+        ),
+        batch=lambda model: 1 if "titan" in model else 64,
+        model_dialect=embedding_style,
+        registry_providers=("bedrock",),
+    ),
 )

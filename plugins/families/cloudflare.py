@@ -9,9 +9,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from plugins import open_models
+from plugins import embedding_models, open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row, Setting
 from providers.auth import BEARER
 
 _SOURCE = (
@@ -69,4 +69,9 @@ FAMILY = ProviderFamily(
     capabilities=capabilities,
     registry_prefix="cloudflare",
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="developers.cloudflare.com: Workers AI, OpenAI compatible endpoints",
+        model_dialect=embedding_models.prefixes,
+    ),
 )

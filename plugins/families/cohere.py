@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Mapping
 
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import BEARER
 
 _SOURCE = "docs.cohere.com: models, reasoning, tool use, structured outputs, chat reference"
@@ -103,4 +103,18 @@ FAMILY = ProviderFamily(
     registry_providers=("cohere_chat",),
     known=KNOWN,
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="cohere_embeddings",
+        source="docs.cohere.com: reference of v2/embed, models",
+        known=(
+            "embed-v5.0-pro",
+            "embed-v5.0-fast",
+            "embed-v4.0",
+            "embed-english-v3.0",
+            "embed-english-light-v3.0",
+            "embed-multilingual-v3.0",
+            "embed-multilingual-light-v3.0",
+        ),
+        registry_providers=("cohere",),
+    ),
 )

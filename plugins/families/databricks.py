@@ -10,9 +10,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from plugins import open_models
+from plugins import embedding_models, open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row, Setting
 from providers.auth import BEARER
 from providers.model_lists import databricks_endpoints
 from providers.oauth import ChosenAuth, ClientCredentials, TokenAuth
@@ -103,4 +103,9 @@ FAMILY = ProviderFamily(
     list_models=databricks_endpoints,
     registry_prefix="databricks",
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="docs.databricks.com: query an embedding model",
+        model_dialect=embedding_models.prefixes,
+    ),
 )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from plugins import open_models
+from plugins import embedding_models, open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import BEARER
 from providers.model_lists import openai_models
 
@@ -71,4 +71,10 @@ FAMILY = ProviderFamily(
     list_models=openai_models,
     registry_prefix="fireworks_ai",
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="docs.fireworks.ai: querying embedding models",
+        batch=32,
+        model_dialect=embedding_models.prefixes,
+    ),
 )

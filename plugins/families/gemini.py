@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from plugins import gemini_models
-from plugins.spec import ConnectionSpec, ProviderFamily
+import typing as t
+from collections.abc import Mapping
+
+from plugins import embedding_models, gemini_models
+from plugins.spec import ConnectionSpec, Embeddings, ProviderFamily
 from providers.auth import HeaderAuth
 
 #: Aliases, and the open models that this API serves, too.
@@ -14,6 +17,14 @@ _MORE = (
     "gemma-4-31b-it",
     "gemma-4-26b-a4b-it",
 )
+
+_TASKS = {"document": "RETRIEVAL_DOCUMENT", "query": "RETRIEVAL_QUERY"}
+
+
+def _told(model: str) -> Mapping[str, t.Any]:
+    """What a text is for: words before it for newer models, which refuse a task type."""
+    return embedding_models.prefixes(model) or {"task_types": _TASKS}
+
 
 FAMILY = ProviderFamily(
     id="gemini",
@@ -30,4 +41,10 @@ FAMILY = ProviderFamily(
     registry_prefix="gemini",
     known=(*gemini_models.KNOWN, *_MORE),
     model_dialect=gemini_models.gemini_dialect,
+    embeddings=Embeddings(
+        wire="gemini_embeddings",
+        source="ai.google.dev: embeddings guide and reference",
+        known=("gemini-embedding-2", "gemini-embedding-001"),
+        model_dialect=_told,
+    ),
 )

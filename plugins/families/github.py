@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from plugins import open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import BEARER
 
 _SOURCE = "docs.github.com: REST API for models inference (retired 2026-07-30)"
@@ -44,4 +44,9 @@ FAMILY = ProviderFamily(
     capabilities=capabilities,
     dialect={"thinking": "never"},
     registry_prefix="github",
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="docs.github.com: REST API endpoints for models embeddings",
+        known=("openai/text-embedding-3-small", "openai/text-embedding-3-large"),
+    ),
 )

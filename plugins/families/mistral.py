@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from plugins import open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import BEARER
 from providers.model_lists import openai_models
 
@@ -90,4 +90,10 @@ FAMILY = ProviderFamily(
     list_models=openai_models,
     registry_prefix="mistral",
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="docs.mistral.ai: embeddings",
+        known=("mistral-embed", "codestral-embed", "mistral-embed-2312", "codestral-embed-2505"),
+        batch=16,  # all texts of a call together have a limit
+    ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from plugins import open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import BEARER
 from providers.model_lists import openai_models
 
@@ -64,4 +64,14 @@ FAMILY = ProviderFamily(
     list_models=openai_models,
     registry_prefix="nvidia_nim",
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="docs.nvidia.com: NIM for text embeddings, API reference",
+        batch=32,
+        dialect={
+            "purpose_field": "input_type",
+            "purposes": {"document": "passage", "query": "query"},
+            "body": {"truncate": "END"},
+        },
+    ),
 )

@@ -14,9 +14,9 @@ import re
 import typing as t
 from urllib.parse import urlsplit
 
-from plugins import open_models
+from plugins import embedding_models, open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row, Setting
 from providers.auth import BEARER
 from providers.model_lists import ollama_models
 
@@ -118,4 +118,11 @@ FAMILY = ProviderFamily(
     },
     list_models=ollama_models,
     registry_prefix="ollama",
+    embeddings=Embeddings(
+        wire="ollama_embeddings",
+        source="docs.ollama.com: embeddings, reference of /api/embed",
+        batch=32,
+        model_dialect=embedding_models.prefixes,
+        price=0.0,
+    ),
 )

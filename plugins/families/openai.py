@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from plugins import openai_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from plugins.spec.families import Setting
 from providers.auth import BEARER
 
@@ -89,4 +89,11 @@ FAMILY = ProviderFamily(
     registry_providers=("openai",),
     known=KNOWN,
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="developers.openai.com: embeddings guide and reference",
+        known=("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"),
+        dialect={"base64": True},
+        registry_providers=("openai",),
+    ),
 )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins import embedding_models
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import BEARER
 from providers.model_lists import openai_models
 
@@ -47,4 +48,10 @@ FAMILY = ProviderFamily(
     model_dialect=_dialect,
     list_models=openai_models,
     list_ttl_s=60.0,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="generic family: nothing is claimed for the server",
+        batch=32,
+        model_dialect=embedding_models.prefixes,
+    ),
 )

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import NoAuth
 from providers.script_schema import ScriptInvalid
 from providers.scripted import ScriptedWire, Scripts
+from providers.scripted_embeddings import MODEL as BAG_OF_WORDS
+from providers.scripted_embeddings import WIRE as EMBEDDING_WIRE
 
 _CAPABILITIES = Capabilities(
     thinking="full",
@@ -36,6 +38,12 @@ def family(folder: Callable[[], Path | None] = lambda: None) -> ProviderFamily:
         connection=ConnectionSpec(default_base="", key_required=False),
         capabilities=capabilities,
         models=scripts,
+        embeddings=Embeddings(
+            wire=EMBEDDING_WIRE,
+            source="this program: words are counted, no model runs",
+            models=(BAG_OF_WORDS,),
+            price=0.0,
+        ),
     )
 
 

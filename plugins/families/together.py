@@ -5,9 +5,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from plugins import open_models
+from plugins import embedding_models, open_models
 from plugins.claims import claims
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row
 from providers.auth import BEARER
 from providers.model_lists import chat_models
 
@@ -49,4 +49,10 @@ FAMILY = ProviderFamily(
     list_models=chat_models,
     registry_prefix="together_ai",
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="openai_embeddings",
+        source="docs.together.ai: embeddings",
+        batch=32,
+        model_dialect=embedding_models.prefixes,
+    ),
 )

@@ -14,7 +14,7 @@ from plugins import gemini_models, open_models
 from plugins.claims import claims
 from plugins.claude_models import SOURCE as CLAUDE_SOURCE
 from plugins.claude_models import claude_capabilities, claude_dialect
-from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily, Row, Setting
+from plugins.spec import Capabilities, ConnectionSpec, Embeddings, ProviderFamily, Row, Setting
 from providers.auth import HeaderAuth
 from providers.google_auth import GoogleCredentials
 from providers.oauth import ChosenAuth, GivenToken, TokenAuth
@@ -181,4 +181,13 @@ FAMILY = ProviderFamily(
     registry_providers=("vertex_ai-language-models",),
     known=(*gemini_models.KNOWN, *_CLAUDE, *_OPEN),
     model_dialect=dialect,
+    embeddings=Embeddings(
+        wire="vertex_embeddings",
+        source="docs.cloud.google.com: text embeddings API",
+        known=("gemini-embedding-001", "text-embedding-005", "text-multilingual-embedding-002"),
+        # One text a call for Gemini's; a limit on all texts of a call together for the others.
+        batch=lambda model: 1 if model.startswith("gemini") else 32,
+        dialect={"task_types": {"document": "RETRIEVAL_DOCUMENT", "query": "RETRIEVAL_QUERY"}},
+        registry_providers=("vertex_ai-embedding-models",),
+    ),
 )

@@ -2,7 +2,15 @@
 
 from plugins.spec.blocks import BlockContext, BlockType, Child, Use
 from plugins.spec.detectors import Detector
-from plugins.spec.families import Capabilities, ConnectionSpec, ProviderFamily, ResolvedModel, Setting
+from plugins.spec.families import (
+    Capabilities,
+    ConnectionSpec,
+    Embeddings,
+    ProviderFamily,
+    ResolvedEmbedding,
+    ResolvedModel,
+    Setting,
+)
 from plugins.spec.rows import Row
 from plugins.spec.tools import Tool, ToolContext, ToolFailed
 
@@ -13,7 +21,9 @@ __all__ = [
     "Child",
     "ConnectionSpec",
     "Detector",
+    "Embeddings",
     "ProviderFamily",
+    "ResolvedEmbedding",
     "ResolvedModel",
     "Row",
     "Setting",

@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 
-from plugins.spec.families import Capabilities, ProviderFamily, Setting
+from plugins.spec.families import Capabilities, Embeddings, ProviderFamily, Setting
 
 _CHOICES: Mapping[str, tuple[t.Any, ...]] = {
     name: t.get_args(hint)
@@ -41,6 +41,10 @@ def _is_tuple_of_names(value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _is_flag(value: object) -> bool:
@@ -115,7 +119,30 @@ def _facts(family: t.Any) -> list[tuple[str, bool]]:
             "recordings",
             family.recordings is None or isinstance(family.recordings, (str, os.PathLike, Sequence)),
         ),
+        ("embeddings", family.embeddings is None or _are_embeddings(family.embeddings)),
     ]
+
+
+def _are_embeddings(found: t.Any) -> bool:
+    if not isinstance(found, Embeddings):
+        return False
+    wire: object = found.wire
+    return (
+        (isinstance(wire, str) or callable(getattr(wire, "embed", None)))
+        and _is_text(found.source)
+        and _is_list_of_names(found.known)
+        and (found.models is None or _is_list_of_names(found.models))
+        and (callable(found.batch) or is_batch(found.batch))
+        and _is_mapping(found.dialect)
+        and (found.model_dialect is None or callable(t.cast(object, found.model_dialect)))
+        and _is_list_of_names(found.registry_providers)
+        and (found.price is None or is_amount(found.price))
+    )
+
+
+def is_batch(found: object) -> bool:
+    """How many texts one call may take."""
+    return type(found) is int and found > 0
 
 
 def _connection_facts(connection: t.Any) -> list[tuple[str, bool]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plugins.spec.rows import Row
-from providers.spec import Auth, Connection, Waits, Wire
+from providers.spec import Auth, Connection, EmbeddingWire, Waits, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,33 @@ class ConnectionSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Embeddings:
+    """How a family makes vectors of texts.
+
+    :ivar wire: a built-in embedding wire's name (``openai_embeddings``) or an object of one's own.
+    :ivar source: where the claims come from: a vendor page, a measurement.
+    :ivar known: models that are known to make vectors; others are a warning. Empty: no opinion.
+    :ivar models: the closed list of models, or None.
+    :ivar batch: how many texts one call takes, or a rule by model.
+    :ivar dialect: switches the wire documents.
+    :ivar model_dialect: switches that depend on the model, laid over ``dialect``.
+    :ivar registry_providers: ``litellm_provider`` values under which the registry lists these models without the
+        family's prefix; what a token costs is read there.
+    :ivar price: USD per million tokens, where the registry does not say; None: unknown.
+    """
+
+    wire: str | EmbeddingWire
+    source: str = ""
+    known: Sequence[str] = ()
+    models: Sequence[str] | None = None
+    batch: int | Callable[[str], int] = 64
+    dialect: Mapping[str, t.Any] = field(default_factory=dict)
+    model_dialect: Callable[[str], Mapping[str, t.Any]] | None = None
+    registry_providers: tuple[str, ...] = ()
+    price: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProviderFamily:
     """One vendor, gateway or local server.
 
@@ -127,6 +154,7 @@ class ProviderFamily:
         the capability table. Empty: no opinion.
     :ivar model_dialect: switches that depend on the model, laid over ``dialect``.
     :ivar recordings: the folder of recorded answers that the conformance kit plays; the runtime never reads it.
+    :ivar embeddings: how it makes vectors of texts; None: it does not.
     """
 
     id: str
@@ -148,6 +176,7 @@ class ProviderFamily:
     known: Sequence[str] = ()
     model_dialect: Callable[[str], Mapping[str, t.Any]] | None = None
     recordings: str | os.PathLike[str] | None = None
+    embeddings: Embeddings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +191,26 @@ class ResolvedModel:
     dialect: Mapping[str, t.Any]
     max_concurrency: int | None = None
     """How many calls of the family may run at once in one worker. Default: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedEmbedding:
+    """Everything a call for vectors needs but the texts.
+
+    :ivar batch: how many texts one call takes.
+    :ivar price: USD per million tokens; None: unknown.
+    """
+
+    family: ProviderFamily
+    model: str
+    wire: EmbeddingWire
+    connection: Connection
+    dialect: Mapping[str, t.Any]
+    batch: int
+    price: float | None
+    max_concurrency: int | None = None
+
+    @property
+    def id(self) -> str:
+        """``<family>/<model>``."""
+        return f"{self.family.id}/{self.model}"
