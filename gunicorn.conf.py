@@ -36,9 +36,13 @@ logger_class = "gunicorn.glogging.Logger"
 
 
 def post_worker_init(worker):
-    """Send the program's own log lines where gunicorn's go."""
+    """Send the program's own log lines where gunicorn's go, without secrets in either."""
     import logging
 
+    from app.redaction import log_lines
+    from wsgi import flask_app
+
+    log_lines.install(worker.log.error_log.handlers, flask_app.extensions["studio"].store.secrets.opened)
     root = logging.getLogger("studio")
     root.handlers = list(worker.log.error_log.handlers)
     root.setLevel(_settings.log_level.upper())

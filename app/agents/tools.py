@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from app.agents.config import AgentConfig
 from app.agents.http_calls import decoded, make_call
+from app.errors import BlockError
 from app.schemas.json_schema import Checker, checker
 from app.workflows.agent_rules import RELEASE
 from app.workflows.tool_entries import OPEN_OBJECT, HttpCall, ToolEntry, entry_of
@@ -103,14 +104,17 @@ def _http(call: HttpCall, allow: t.Sequence[t.Any]) -> Callable[[dict[str, t.Any
 
     def run(arguments: dict[str, t.Any], context: ToolContext) -> t.Any:
         seen = {**context.variables, "args": arguments}
-        answer = make_call(
-            call,
-            seen,
-            timeout_s=min(call.timeout_s, context.timeout_s),
-            waits=context.waits,
-            allow=allow,
-        )
-        text = answer.text
+        try:
+            answer = make_call(
+                call,
+                seen,
+                secrets=context.secrets,
+                timeout_s=min(call.timeout_s, context.timeout_s),
+                waits=context.waits,
+                allow=allow,
+            )
+        except BlockError as error:  # a secret that was there when the run was accepted
+            raise ToolFailed(error.message) from None
         if answer.status >= 400:
             raise ToolFailed(f"HTTP status {answer.status}: {text[:2000]}")
         return decoded(text)

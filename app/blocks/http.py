@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from app.agents.http_calls import MAX_BYTES, decoded, make_call
 from app.errors import BlockError
 from app.schemas.paths import join, shown
+from app.workflows.secret_use import address_problems
 from app.workflows.tool_entries import HttpCall, url_problem
 from plugins.spec import ToolFailed
 from plugins.spec.blocks import BlockContext, BlockType
@@ -51,6 +52,7 @@ def check(config: HttpConfig, path: str) -> list[tuple[str, str]]:
     problem = url_problem(config.url)
     if problem is not None:
         problems.append((join(path, "url"), problem))
+    problems += [(told.path, told.message) for told in address_problems(config.url, config.headers, path)]
     for place, entry in enumerate(config.fail_on):
         if _range(entry) is None:
             message = f"must be a status such as 404, 4xx or 500-599, not {shown(entry)}"
@@ -78,6 +80,7 @@ def run(context: BlockContext, config: HttpConfig) -> Mapping[str, t.Any]:
         answer = make_call(
             config,
             context.variables(),
+            secrets=context.secrets,
             timeout_s=config.timeout_s,
             waits=context.waits,
             allow=context.settings.http_allow,
@@ -85,16 +88,15 @@ def run(context: BlockContext, config: HttpConfig) -> Mapping[str, t.Any]:
         )
     except ToolFailed as failed:
         raise BlockError("http_failed", f"{context.name} got no answer: {failed}.") from None
-    text = answer.text
     output = {
         "status": answer.status,
         "headers": dict(answer.headers),
-        "body": decoded(text),
-        "text": text,
+        "body": decoded(answer.text),
+        "text": answer.text,
     }
     if any(answer.status in (_range(entry) or ()) for entry in config.fail_on):
         message = f"{context.name} was answered with HTTP status {answer.status}."
-        raise BlockError("http_status", message, detail=text[:_MAX_DETAIL], output=output)
+        raise BlockError("http_status", message, detail=answer.text[:_MAX_DETAIL], output=output)
     return output
 
 

@@ -6,6 +6,7 @@ set, else in this process on the store under STUDIO_DATA_DIR. All three show the
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -86,13 +87,15 @@ def _run_here(file_or_id: str, run_input: t.Any, thinking: bool, tools: bool, as
 def _services() -> Iterator[Services]:
     from app import create_services
     from app.cli.context import open_store, settings
+    from app.redaction import log_lines
 
     with open_store():
         pass  # makes a folder that was never used ready
     services = create_services(settings())
     services.runs.open()
     try:
-        yield services
+        with log_lines.masked(logging.getLogger().handlers, services.store.secrets.opened):
+            yield services
     finally:
         services.runs.close()
         services.threads.close()
@@ -101,14 +104,14 @@ def _services() -> Iterator[Services]:
 
 def _find(file_or_id: str, services: Services) -> Runnable:
     from app.cli.context import read_document, warn
-    from app.web.catalog import Catalog, check_configured
+    from app.web.catalog import Catalog, check_ready
 
     if is_file(file_or_id):
         found = Catalog(services).of("file", read_document(file_or_id))
         warn(found.workflow.warnings)
     else:
         found = Catalog(services).find(file_or_id)
-    check_configured(found.models, services.plugins, public=False)
+    check_ready(found, services, public=False)
     return found
 
 

@@ -50,7 +50,7 @@ def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
     plugins = load_plugins()
     document, name = _checked(file, plugins)
     with open_store() as store:
-        _check_children(_Parts(store, plugins), workflow_id or "", document, deploy)
+        _check_stored(_Parts(store, plugins), workflow_id or "", document, deploy)
         saved = store.workflows.save(document, name, workflow_id)
         if deploy:
             store.workflows.deploy(saved)
@@ -119,15 +119,16 @@ def _checked(file: str, plugins: Registry) -> tuple[dict[str, t.Any], str]:
     return document, workflow.name
 
 
-def _check_children(parts: _Parts, workflow_id: str, document: dict[str, t.Any], deploy: bool) -> None:
-    """See that the workflows a document runs are there. A draft may name those that are still to come.
+def _check_stored(parts: _Parts, workflow_id: str, document: dict[str, t.Any], deploy: bool) -> None:
+    """See that the workflows and secrets a document uses are there. A draft may name those that are still to come.
 
     :raises ValidationFailed: one runs this one, they nest too deeply, or one is missing and this is to be deployed.
     """
-    from app.web.catalog import Catalog, ChildUnavailable
+    from app.web.catalog import Catalog, ChildUnavailable, missing_secrets
 
     try:
-        Catalog(parts).of(workflow_id, document)
+        found = Catalog(parts).of(workflow_id, document)
+        warn(missing_secrets(found.secrets, parts.store))
     except ChildUnavailable as missing:
         if deploy:
             raise

@@ -60,7 +60,7 @@ def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:
     if run.failed_model:
         error["model"] = run.failed_model
     if run.detail:
-        error["detail"] = mask(run.detail, known_secrets(os.environ))
+        error["detail"] = mask(run.detail, (*known_secrets(os.environ), *run.services.store.secrets.opened()))
     return error
 
 

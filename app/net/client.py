@@ -16,7 +16,7 @@ import socket
 import ssl
 import time
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlunsplit
 
@@ -33,6 +33,8 @@ from providers.spec import Waits
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_REDIRECTS = 5
+#: Takes secrets out of a text.
+Mask = Callable[[str], str]
 _CHUNK = 64 * 1024
 _AGENT = "studio"
 _CHARSET = re.compile(r"utf-(8|16|32)|ascii|iso8859|cp\d|koi8|gb|big5|euc|shift_jis|iso2022|mac|tis")
@@ -60,6 +62,7 @@ class _Call:
     allow: Sequence[Network]
     max_bytes: int
     timeout_s: float
+    mask: Mask
     until: float = 0.0
     expired: bool = False
     sockets: list[socket.socket] = field(default_factory=list)
@@ -90,6 +93,8 @@ def fetch(
     waits: Waits,
     allow: Sequence[Network] = (),
     max_bytes: int = MAX_BYTES,
+    private: Collection[str] = (),
+    mask: Mask = str,
 ) -> FetchResponse:
     """Make one HTTP request and follow its redirects. Any status is an answer, not a failure.
 
@@ -99,11 +104,13 @@ def fetch(
     :param waits: guards the blocking steps; cancellation closes the connection.
     :param allow: networks that may be reached although they are not public.
     :param max_bytes: longest answer; a longer one is refused, not cut.
+    :param private: names of headers, lower case, that no other origin is sent.
+    :param mask: takes secrets out of what the server said, before a failure repeats a part of it.
     :raises ToolFailed: the address is refused or wrong, the connection failed, the answer is too long, too late
         or compressed. The message names the cure and never a header's value.
     """
-    request = make(method, url, headers or {}, query or {}, body)
-    call = _Call(waits, allow, max_bytes, timeout_s, time.monotonic() + timeout_s)
+    request = make(method, url, headers or {}, query or {}, body, private)
+    call = _Call(waits, allow, max_bytes, timeout_s, mask, time.monotonic() + timeout_s)
     timer = get_hub().loop.timer(max(timeout_s, 0.001))
     timer.start(_expire, call)
     try:
@@ -134,17 +141,18 @@ def _address_of(url: SplitResult, call: _Call) -> str:
     :raises ToolFailed: the name does not resolve, or to nothing that may be reached.
     """
     host = url.hostname or ""
+    shown = call.mask(host)[:253]
     try:
         with call.waits.wait():
             found = socket.getaddrinfo(host, port_of(url), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise ToolFailed(f"the host {host[:253]} is not known; check the url") from None
+        raise ToolFailed(f"the host {shown} is not known; check the url") from None
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
     for address in addresses:
         if not refused(address, call.allow):
             return str(address)
     raise ToolFailed(
-        f"the host {host[:253]} is not on the public internet; private addresses are refused unless "
+        f"the host {shown} is not on the public internet; private addresses are refused unless "
         "STUDIO_HTTP_ALLOW names their network"
     )
 
@@ -178,7 +186,7 @@ def _exchange(request: Request, call: _Call) -> FetchResponse | Request:
     except (HTTPError, OSError, ValueError) as error:
         if call.expired:
             raise call.too_late() from None
-        raise ToolFailed(_reason(error, request.url)) from None
+        raise ToolFailed(_reason(error, call.mask(request.url.netloc)[:253])) from None
     finally:
         if answer is not None:
             answer.close()  # one that was not read to its end still holds the connection
@@ -255,7 +263,7 @@ def _sent(request: Request) -> dict[str, str]:
 def _answer(answer: t.Any, call: _Call) -> FetchResponse:
     coding = (answer.headers.get("Content-Encoding") or "identity").strip().lower()
     if coding != "identity":
-        raise ToolFailed(f"the answer is compressed ({coding[:20]}) although that was declined")
+        raise ToolFailed(f"the answer is compressed ({call.mask(coding)[:20]}) although that was declined")
     headers = {name.lower(): value for name, value in answer.headers.items()}
     return FetchResponse(answer.status, headers, _read(answer, call))
 
@@ -293,8 +301,7 @@ def _charset(headers: Mapping[str, str]) -> str:
     return "utf-8"
 
 
-def _reason(error: Exception, url: SplitResult) -> str:
-    where = url.netloc[:253]
+def _reason(error: Exception, where: str) -> str:
     if isinstance(error, urllib3.exceptions.NewConnectionError):
         return f"{where} refuses connections; check the url and whether the server runs"
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError):

@@ -7,7 +7,7 @@ not the tool's to set, and what tells who asks does not follow to another origin
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit, urlunsplit
 
@@ -26,16 +26,22 @@ _IMPERSONAL = frozenset({"accept", "accept-language", "content-type", "user-agen
 
 @dataclass(slots=True)
 class Request:
-    """A request as it is after zero or more redirects."""
+    """A request as it is after zero or more redirects. ``private``: headers that stay with its origin, lower case."""
 
     method: str
     url: SplitResult
     headers: dict[str, str]
     body: bytes | None
+    private: Collection[str] = ()
 
 
 def make(
-    method: str, url: str, headers: Mapping[str, str], query: Mapping[str, t.Any], body: t.Any
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    query: Mapping[str, t.Any],
+    body: t.Any,
+    private: Collection[str] = (),
 ) -> Request:
     """A request as :func:`app.net.client.fetch` was asked for it.
 
@@ -52,7 +58,7 @@ def make(
     data = _body(body, sent)
     if data is not None and len(data) > MAX_BODY:
         raise ToolFailed(f"the request body is longer than {MAX_BODY} bytes")
-    return Request(method, parts, sent, data)
+    return Request(method, parts, sent, data, private)
 
 
 def _parts(url: str) -> SplitResult:
@@ -155,8 +161,9 @@ def redirected(request: Request, status: int, target: str) -> Request:
         request.url.hostname,
         port_of(request.url),
     ):
-        headers = {name: value for name, value in headers.items() if name.lower() in _IMPERSONAL}
+        follow = _IMPERSONAL.difference(request.private)
+        headers = {name: value for name, value in headers.items() if name.lower() in follow}
     if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
         method, body = "GET", None
         headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
-    return Request(method, url, headers, body)
+    return Request(method, url, headers, body, request.private)

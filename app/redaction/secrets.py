@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
-MASK = "***"
-_SHORTEST = 6  # a shorter value masks half of any text and is no secret to speak of
+from app.redaction.values import MASK, SHORTEST, ValueMask
 
 _SECRET_NAME = (
     r"(?:api[_-]?key|apikey|key|token|secret|password|passwd|pwd|signature|sig|credential|code|auth)"
@@ -64,21 +63,16 @@ def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
             found.add(value)
         elif "://" in value and "@" in value:
             found.update(_password(value))
-    return tuple(sorted((v for v in found if len(v) >= _SHORTEST), key=len, reverse=True))
+    return tuple(sorted((v for v in found if len(v) >= SHORTEST), key=len, reverse=True))
 
 
 def mask(text: str, known: Iterable[str] = ()) -> str:
     """``text`` with secrets replaced by ``***``.
 
     :param known: values that are secret whatever they look like (see :func:`known_secrets`); those
-        shorter than six characters are ignored. Their URL-quoted form is masked too.
+        shorter than six characters are ignored. Their quoted and encoded forms are masked too.
     """
-    for value in sorted((v for v in known if len(v) >= _SHORTEST), key=len, reverse=True):
-        if value in text:
-            text = text.replace(value, MASK)
-        quoted = quote(value, safe="")
-        if quoted != value and quoted in text:
-            text = text.replace(quoted, MASK)
+    text = ValueMask(known).text(text)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text

@@ -24,13 +24,14 @@ if t.TYPE_CHECKING:
     from app.store import Store
 
 _MAX_CACHED = 512
+_NOT_READY = "This workflow cannot run at the moment. Ask whoever published it."
 _TOO_DEEP = f"workflows may run inside one another up to {MAX_DEPTH} deep; put some of it into one workflow"
 
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """One version of one workflow. ``models``: (JSON path, model id) of every block that calls one, its children's
-    included. ``depth``: how deep its children nest; 0 without any.
+    """One version of one workflow. ``models``: (JSON path, model id) of every block that calls one, ``secrets``: (JSON
+    path, name) of those it uses, its children's included. ``depth``: how deep its children nest; 0 without any.
     """
 
     workflow_id: str
@@ -38,6 +39,7 @@ class Runnable:
     workflow: CompiledWorkflow
     models: tuple[tuple[str, str], ...]
     depth: int = 0
+    secrets: tuple[tuple[str, str], ...] = ()
 
 
 class Parts(t.Protocol):
@@ -85,7 +87,7 @@ def runnable(
         for index, block in enumerate(workflow.blocks.values())
         for where, model in _models_of(block)
     ]
-    return Runnable(workflow_id, version, workflow, tuple(models))
+    return Runnable(workflow_id, version, workflow, tuple(models), secrets=workflow.secrets)
 
 
 def _models_of(block: CompiledBlock) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -114,12 +116,49 @@ def check_configured(models: Iterable[tuple[str, str]], plugins: Registry, publi
             plugins.resolve(model)
         except NotConfigured as error:
             if public:
-                message = "This workflow cannot run at the moment. Ask whoever published it."
-                raise ApiError(503, "provider_not_configured", message) from None
+                raise ApiError(503, "provider_not_configured", _NOT_READY) from None
             details = [Problem(path, error.message)]
             raise ApiError(400, "provider_not_configured", error.message, details) from None
         except RegistryError as error:
             raise ValidationFailed([Problem(path, error.message)]) from None
+
+
+def missing_secrets(secrets: Iterable[tuple[str, str]], store: Store) -> list[Problem]:
+    """A problem for every secret that is used and not stored.
+
+    :param secrets: as of :class:`Runnable`.
+    """
+    used = list(secrets)
+    stored = store.secrets.values() if used else ()
+    return [
+        Problem(path, f"there is no secret {name}; store it: studio secret set {name}")
+        for path, name in used
+        if name not in stored
+    ]
+
+
+def check_ready(found: Runnable, parts: Parts, public: bool) -> None:
+    """Find out before the first byte what a run would fail for.
+
+    :param public: the caller has no key: it learns that the workflow is not ready, not what is missing.
+    :raises ApiError: see :func:`check_configured`; 400 ``secret_unknown`` naming what is missing (503 without it for
+        the public), 503 ``secrets_locked`` secrets are there and their key is not.
+    """
+    check_configured(found.models, parts.plugins, public)
+    if not found.secrets:
+        return
+    from app.store.sealing import SecretsLocked  # here: checking a document needs no database
+
+    missing = missing_secrets(found.secrets, parts.store)
+    if missing and public:
+        raise ApiError(503, "secret_unknown", _NOT_READY)
+    if missing:
+        raise ApiError(400, "secret_unknown", f"{missing[0].path}: {missing[0].message}", missing)
+    try:
+        for _, name in found.secrets:
+            parts.store.secrets.values()[name]
+    except SecretsLocked as locked:
+        raise ApiError(503, locked.code, _NOT_READY if public else locked.message) from None
 
 
 class Catalog:
@@ -175,6 +214,7 @@ class Catalog:
         """
         children: dict[str, Pinned] = {}
         models = {model: path for path, model in reversed(found.models)}
+        secrets = {name: path for path, name in reversed(found.secrets)}
         failed: list[tuple[Problem, bool]] = []
         depth = 0
         for index, block in enumerate(found.workflow.blocks.values()):
@@ -191,13 +231,17 @@ class Catalog:
             depth = max(depth, child.depth + 1)
             for inner, model in child.models:
                 models.setdefault(model, f"{path}/{inner}")
+            for inner, name in child.secrets:
+                secrets.setdefault(name, f"{path}/{inner}")
         if failed:
             kind = ChildUnavailable if all(missing for _, missing in failed) else ValidationFailed
             raise kind([problem for problem, _ in failed])
         if not children:
             return found
         workflow = replace(found.workflow, children=children)
-        return replace(found, workflow=workflow, models=_by_path(models), depth=depth)
+        return replace(
+            found, workflow=workflow, models=_by_path(models), depth=depth, secrets=_by_path(secrets)
+        )
 
     def _child(self, workflow_id: str, version: int | None, above: tuple[str, ...]) -> Runnable:
         if workflow_id in above:
@@ -239,6 +283,6 @@ class Catalog:
         return runnable(workflow_id, live.version, live.document, self._plugins)
 
 
-def _by_path(models: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """(path, model) pairs of models by id, each model once."""
-    return tuple((path, model) for model, path in models.items())
+def _by_path(places: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """(path, name) pairs of paths by name, each name once."""
+    return tuple((path, name) for name, path in places.items())

@@ -19,7 +19,7 @@ from app.streams.rights import Rights
 from app.web import streaming
 from app.web.answer import answer_body
 from app.web.auth import Caller, caller
-from app.web.catalog import Catalog, Runnable, check_configured
+from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import unauthorized
 from app.web.http import client_address, read_object
 from app.web.negotiation import SETTLED, Negotiation, check_flags, negotiate
@@ -59,7 +59,7 @@ class Executor:
         agreed = negotiate(request.environ) if body.stream else SETTLED
         flags = (("includeThinking", body.include_thinking), ("includeToolCalls", body.include_tool_calls))
         check_flags(flags, body.stream, agreed.negotiated)
-        check_configured(found.models, self._services.plugins, public=anonymous)
+        check_ready(found, self._services, public=anonymous)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         self._services.runs.admit(who.key_id, address)
         run_request = self._run_request(found, body, who)

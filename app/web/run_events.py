@@ -20,7 +20,7 @@ from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
 from app.web import streaming
 from app.web.auth import Caller, caller
-from app.web.catalog import Catalog, Runnable, check_configured
+from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import not_found, unauthorized
 from app.web.http import client_address, read_object
 
@@ -55,7 +55,7 @@ class RunEventsView:
         if body.include_thinking and anonymous:
             raise ValidationFailed([Problem("includeThinking", "needs a key; send it in X-API-Key")])
         found = self._catalog.find(workflow_id, None, g.get("generation"))
-        check_configured(found.models, self._services.plugins, public=anonymous)
+        check_ready(found, self._services, public=anonymous)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         self._services.runs.admit(who.key_id, address)
         run_id = self._services.clock.new_id("run")

@@ -112,6 +112,7 @@ class CompiledWorkflow:
         the root's under None.
     :ivar warnings: what may be a mistake but can run.
     :ivar children: what its blocks run of other workflows, by block; filled where workflows are stored.
+    :ivar secrets: (JSON path, name) of the secrets it uses.
     """
 
     name: str
@@ -127,6 +128,7 @@ class CompiledWorkflow:
     regions: Mapping[tuple[str, str] | None, Region]
     warnings: tuple[Problem, ...] = ()
     children: Mapping[str, Pinned] = field(default_factory=dict)
+    secrets: tuple[tuple[str, str], ...] = ()
 
     @property
     def root(self) -> Region:

@@ -67,12 +67,12 @@ class Template:
 
     :ivar blocks: ids it reads from ``blocks``; :data:`ANY_BLOCK` when that cannot be told.
     :ivar unknown: names it uses that nothing sets.
-    :ivar secrets: it reads ``secrets``.
+    :ivar secrets: names it reads from ``secrets``.
     """
 
     blocks: frozenset[str]
     unknown: tuple[str, ...]
-    secrets: bool
+    secrets: frozenset[str]
 
 
 def is_template(source: str) -> bool:
@@ -107,7 +107,7 @@ def inspect(source: str) -> Template:
     :raises TemplateRefused: it does not parse, uses what templates have not, or is too large or deep.
     """
     if not is_template(source):
-        return Template(frozenset(), (), False)
+        return Template(frozenset(), (), frozenset())
     tree = parse(source, _PLAIN)
     # Not jinja2.meta: it computes constants, and {{ 1|round(-999999999) }} takes for ever.
     used: dict[str, None] = {}
@@ -119,7 +119,8 @@ def inspect(source: str) -> Template:
             stored.add(name.name)
     undeclared = [name for name in used if name not in stored]
     unknown = tuple(n for n in undeclared if n not in NAMES and n != "secrets")
-    return Template(frozenset(_blocks_read(tree)), unknown, "secrets" in undeclared)
+    secrets = frozenset(_secrets_read(tree)) if "secrets" in undeclared else frozenset[str]()
+    return Template(frozenset(_blocks_read(tree)), unknown, secrets)
 
 
 def parse(source: str, environment: jinja2.Environment) -> nodes.Template:
@@ -192,6 +193,21 @@ def _blocks_read(tree: nodes.Template) -> Iterator[str]:
     for name in tree.find_all(nodes.Name):
         if name.name == "blocks" and name.ctx == "load" and id(name) not in known:
             yield ANY_BLOCK
+
+
+def _secrets_read(tree: nodes.Template) -> Iterator[str]:
+    """Names of the secrets in the tree: whose they are and where they go has to be known before a run.
+
+    :raises TemplateRefused: one that cannot be told.
+    """
+    known: set[int] = set()
+    for access in tree.find_all(nodes.Getattr):
+        if isinstance(access.node, nodes.Name) and access.node.name == "secrets":
+            known.add(id(access.node))
+            yield access.attr
+    for name in tree.find_all(nodes.Name):
+        if name.name == "secrets" and id(name) not in known:
+            raise TemplateRefused(f"line {name.lineno}: name the secret, as secrets.NAME")
 
 
 #: Methods of ``blocks`` itself: after them there is no telling which block is meant.

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from app.errors import Problem, ValidationFailed
 from app.schemas import derive
 from app.schemas.paths import did_you_mean, in_document_order, join, shown, split
-from app.workflows import edge_rules, graph, nested, regions, secret_use
-from app.workflows.agent_rules import agent_problems, is_not_supported
+from app.workflows import edge_rules, graph, nested, regions, secret_places
+from app.workflows.agent_rules import agent_problems, agent_warnings, is_not_supported
 from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.document import parse
 from app.workflows.mcp_entries import NO_SERVERS
@@ -196,7 +196,7 @@ class _Compiler:
         for index, entry in enumerate(entries):
             if entry is not None:
                 kind = self._types[entry.type].config
-                yield from secret_use.used(kind, entry.config, ("blocks", index, "config"))
+                yield from secret_places.used(kind, entry.config, ("blocks", index, "config"))
 
     def _say(self, path: str, message: str) -> None:
         self.problems.append(Problem(path, message))

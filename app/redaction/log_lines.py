@@ -1,0 +1,49 @@
+"""Masking of secrets in log lines.
+
+Law of this room: a line is masked as it leaves, traceback included, so that nobody who logs has to think of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from app.redaction.secrets import known_secrets, mask
+
+
+class MaskedFormatter(logging.Formatter):
+    """What another formatter makes of a record, without secrets.
+
+    :param inner: makes the line.
+    :param used: the stored secrets that this process has used; must touch neither a lock nor the store.
+    """
+
+    def __init__(self, inner: logging.Formatter | None, used: Callable[[], Iterable[str]]) -> None:
+        super().__init__()
+        self._inner = inner or logging.Formatter()
+        self._used = used
+        self._environment = known_secrets(os.environ)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See ``logging.Formatter``."""
+        return mask(self._inner.format(record), (*self._environment, *self._used()))
+
+
+def install(handlers: Iterable[logging.Handler], used: Callable[[], Iterable[str]]) -> None:
+    """Mask the lines of ``handlers``."""
+    for handler in handlers:
+        handler.setFormatter(MaskedFormatter(handler.formatter, used))
+
+
+@contextmanager
+def masked(handlers: Iterable[logging.Handler], used: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """While open, mask the lines of ``handlers``."""
+    before = [(handler, handler.formatter) for handler in handlers]
+    install([handler for handler, _ in before], used)
+    try:
+        yield
+    finally:
+        for handler, formatter in before:
+            handler.setFormatter(formatter)
