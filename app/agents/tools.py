@@ -116,7 +116,7 @@ def _http(call: HttpCall, allow: t.Sequence[t.Any]) -> Callable[[dict[str, t.Any
         except BlockError as error:  # a secret that was there when the run was accepted
             raise ToolFailed(error.message) from None
         if answer.status >= 400:
-            raise ToolFailed(f"HTTP status {answer.status}: {text[:2000]}")
-        return decoded(text)
+            raise ToolFailed(f"HTTP status {answer.status}: {answer.text[:2000]}")
+        return decoded(answer.text)
 
     return run
