@@ -21,6 +21,8 @@ from providers.spec import ToolCallReady, Waits
 #: Most calls of one turn that run; a model that asks for more is told so.
 MAX_CALLS = 128
 _TOO_MANY = f"More than {MAX_CALLS} calls in one turn. Nothing was run; ask for fewer at a time."
+#: What the model is told of a call that a person would have to allow.
+NO_APPROVAL = "This tool needs a person's approval, and none can be given in this version. Nothing was run."
 _UNUSABLE = {
     "invalid_json": "Invalid arguments: they are not valid JSON. Nothing was run.",
     "not_an_object": "Invalid arguments: they have to be a JSON object. Nothing was run.",
@@ -59,6 +61,12 @@ class Batch:
         self._context.flush()
         if jobs:
             self._context.gather(jobs)
+
+    def hold(self, calls: Sequence[ToolCallReady]) -> None:
+        """Settle calls that a person would have to allow: nobody can be asked, so none of them runs."""
+        for call in calls:
+            self.refuse(call, self._problem(call) or NO_APPROVAL)
+        self._context.flush()
 
     def refuse(self, call: ToolCallReady, message: str) -> None:
         """Settle a call ``error`` without running it; the model is told ``message``."""

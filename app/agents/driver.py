@@ -51,6 +51,7 @@ class _Driver:
         self._files: tuple[spec.FilePart, ...] | None = None
         self.chain = Chain(context, config, self._usable, loop.answered_last(context.journal.rows()))
         self.tools: ToolSet = prepare(config, context.tool, settings.http_allow)
+        self.held = self.tools.held
         self.prompt = _prompt(context, config) if prompt is None else prompt
         system = context.render(config.system) if config.system else None
         self.system = "\n\n".join(part for part in (system, told) if part) or None
@@ -80,7 +81,7 @@ class _Driver:
         journal = self.context.journal
         while True:
             rows = journal.rows()
-            action = loop.next_action(rows, self.max_batches, self.config.cut_call_retries)
+            action = self._next(rows)
             if isinstance(action, loop.Done):
                 return self._done(rows)
             if isinstance(action, loop.AskModel):
@@ -92,6 +93,9 @@ class _Driver:
                 )
             else:
                 self._settle(action)
+
+    def _next(self, rows: t.Sequence[t.Any]) -> loop.Action:
+        return loop.next_action(rows, self.max_batches, self.config.cut_call_retries, self.held)
 
     # -- the model ---------------------------------------------------------------------------
 
@@ -117,10 +121,7 @@ class _Driver:
     def _end_turn(self, number: int, result: loop.TurnResult) -> None:
         """The turn boundary. A turn whose cut call fails the run is left open: it ends ``aborted``."""
         if result.calls and not result.tools_off:
-            following = loop.next_action(
-                self.context.journal.rows(), self.max_batches, self.config.cut_call_retries
-            )
-            if isinstance(following, loop.Truncated):
+            if isinstance(self._next(self.context.journal.rows()), loop.Truncated):
                 return
             event = ev.TurnEnded(self.context.block, number, "intermediate", "tool_turn")
         else:
@@ -218,7 +219,7 @@ class _Driver:
 
     # -- the tools ---------------------------------------------------------------------------
 
-    def _settle(self, action: loop.RunTools | loop.SettleUnknown) -> None:
+    def _settle(self, action: loop.RunTools | loop.Hold | loop.SettleUnknown) -> None:
         journal, number = self.context.journal, action.turn
         batch = Batch(
             self.context,
@@ -232,6 +233,9 @@ class _Driver:
         )
         if isinstance(action, loop.RunTools) and not action.refuse:
             batch.run(action.calls)
+            return
+        if isinstance(action, loop.Hold):
+            batch.hold(action.calls)
             return
         message = _NOT_RUN if isinstance(action, loop.RunTools) else _UNKNOWN
         for call in action.calls:

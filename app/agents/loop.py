@@ -8,7 +8,7 @@ trusted over the content: a turn with complete calls is intermediate whatever it
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import msgspec
 
@@ -77,6 +77,13 @@ class RunTools(msgspec.Struct, frozen=True):
     refuse: bool = False
 
 
+class Hold(msgspec.Struct, frozen=True):
+    """A person has to decide about these calls of ``turn`` before they may run. Its others wait for nobody."""
+
+    turn: int
+    calls: tuple[ToolCallReady, ...]
+
+
 class SettleUnknown(msgspec.Struct, frozen=True):
     """These calls were started and their outcome is unknown: settle them ``error`` and tell the model."""
 
@@ -97,17 +104,23 @@ class Done(msgspec.Struct, frozen=True):
     turn: int
 
 
-Action = AskModel | RunTools | SettleUnknown | Truncated | Done
+Action = AskModel | RunTools | Hold | SettleUnknown | Truncated | Done
 
 #: Key of a turn's own row.
 TURN = "turn"
 
 
-def next_action(rows: Sequence[Row], max_batches: int = 20, cut_call_retries: int = 0) -> Action:
+def next_action(
+    rows: Sequence[Row],
+    max_batches: int = 20,
+    cut_call_retries: int = 0,
+    held: Container[str] = (),
+) -> Action:
     """Decide from the rows of one execution of one agent.
 
     :param max_batches: tool batches before the synthesis turn with tools off (contract 3.7).
     :param cut_call_retries: how often the model is told that its call was cut before the run fails.
+    :param held: names of the tools whose calls a person has to allow.
     """
     turns = {row.turn: row for row in rows if row.kind == TURN}
     if not turns:
@@ -127,6 +140,8 @@ def next_action(rows: Sequence[Row], max_batches: int = 20, cut_call_retries: in
     if unknown:
         return SettleUnknown(last, unknown)
     missing = tuple(c for c in result.calls if c.id not in states)
+    if not result.tools_off and (asks := tuple(c for c in missing if c.error is None and c.name in held)):
+        return Hold(last, asks)
     if missing:
         return RunTools(last, missing, result.tools_off)
     if result.tools_off:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.agents.config import AgentConfig
 from app.agents.http_calls import decoded, make_call
@@ -18,8 +18,11 @@ from app.schemas.json_schema import Checker, checker
 from app.workflows.agent_rules import RELEASE
 from app.workflows.tool_entries import OPEN_OBJECT, HttpCall, ToolEntry, entry_of
 from plugins.spec import Tool, ToolContext, ToolFailed
+from plugins.spec.tools import Approval
 from providers.spec import ToolSpec
 
+#: From the mildest on.
+_STRICTNESS: t.Sequence[Approval] = ("never", "ask_once", "always")
 _PREPARED: weakref.WeakKeyDictionary[AgentConfig, ToolSet] = weakref.WeakKeyDictionary()
 
 
@@ -30,6 +33,11 @@ class ToolSet:
     tools: Mapping[str, Tool]
     specs: tuple[ToolSpec, ...]
     checkers: Mapping[str, Checker]
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Names of those whose calls a person has to allow."""
+        return frozenset(tool.name for tool in self.tools.values() if tool.approval != "never")
 
     def problem(self, name: str, arguments: Mapping[str, t.Any]) -> str | None:
         """What is wrong with the arguments, naming the paths; None when they fit the schema."""
@@ -79,10 +87,19 @@ def _tool(
     entry: ToolEntry, registered: Callable[[str], Tool | None], allow: t.Sequence[t.Any]
 ) -> Tool | None:
     if entry.kind == "registered":
-        return registered(entry.name)
+        found = registered(entry.name)
+        return None if found is None else with_approval(found, entry.approval)
     fixed = entry.kind == "result"
     run = _fixed(entry.result) if entry.http is None else _http(entry.http, allow)
-    return Tool(entry.name, entry.description, entry.parameters, run, idempotent=fixed)
+    return Tool(
+        entry.name, entry.description, entry.parameters, run, idempotent=fixed, approval=entry.approval
+    )
+
+
+def with_approval(tool: Tool, asked: Approval) -> Tool:
+    """The tool with the stricter of its own approval and the entry's."""
+    stricter = max(tool.approval, asked, key=_STRICTNESS.index)
+    return tool if stricter == tool.approval else replace(tool, approval=stricter)
 
 
 def _fixed(result: t.Any) -> Callable[[dict[str, t.Any], ToolContext], t.Any]:

@@ -52,13 +52,19 @@ def run(context: BlockContext, config: ToolConfig) -> Mapping[str, t.Any]:
     """Call the tool until it answers or its attempts are used up.
 
     :raises RunError: ``template_failed``. :raises BlockError: ``tool_arguments_invalid``, ``tool_failed``; blocks
-        behind the error edge read ``result`` and ``status``.
+        behind the error edge read ``result`` and ``status``. ``approval_unavailable``: nothing was called.
     """
     tools = tool_set([config.tool], context.tool, context.settings.http_allow)
     arguments = render_value(config.arguments, context.variables())
     name = config.tool if isinstance(config.tool, str) else str(config.tool["name"])
     if name not in tools.tools:
         raise BlockError("tool_failed", f"The tool {name} is not there any more; see studio plugins.")
+    if name in tools.held:
+        raise BlockError(
+            "approval_unavailable",
+            f"The tool {name} of {context.name} needs a person's approval, and none can be given in this version; "
+            "call one with approval: never.",
+        )
     fits = isinstance(arguments, Mapping) and tools.problem(name, arguments) is None
     attempts = config.retries + 1 if fits else 1
     for turn in range(attempts):

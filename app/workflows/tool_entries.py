@@ -20,6 +20,7 @@ from app.workflows.secret_use import NAME as SECRET_NAME
 from app.workflows.secret_use import address_problems
 from app.workflows.template_syntax import check, inspect, is_template, strings_in
 from plugins.spec.mcp import McpServers
+from plugins.spec.tools import Approval
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Any arguments: what an entry without ``parameters`` declares.
@@ -64,6 +65,7 @@ class ToolEntry:
     parameters: Mapping[str, t.Any] = field(default_factory=lambda: OPEN_OBJECT)
     http: HttpCall | None = None
     result: t.Any = None
+    approval: Approval = "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class _Inline:
     parameters: Mapping[str, t.Any] | None = None
     http: Mapping[str, t.Any] | None = None
     result: t.Any = None
-    approval: t.Literal["never", "always", "ask_once"] = "never"
+    approval: Approval = "never"
 
 
 def entry_of(raw: str | Mapping[str, t.Any]) -> ToolEntry:
@@ -115,6 +117,16 @@ def entry_problems(
     return problems
 
 
+def entry_warnings(raw: t.Any, path: str) -> list[Problem]:
+    """What is right about an entry and still may surprise."""
+    if not isinstance(raw, Mapping) or raw.get("approval") not in ("always", "ask_once"):
+        return []
+    message = (
+        "a person would have to allow these calls, and none can be asked in this version: no call of it runs"
+    )
+    return [Problem(join(path, "approval"), message)]
+
+
 def _entry(inline: _Inline, raw: Mapping[str, t.Any]) -> ToolEntry:
     kind: t.Literal["registered", "http", "result"] = "registered"
     http = None
@@ -124,7 +136,9 @@ def _entry(inline: _Inline, raw: Mapping[str, t.Any]) -> ToolEntry:
     elif "result" in raw:
         kind = "result"
     parameters = OPEN_OBJECT if inline.parameters is None else inline.parameters
-    return ToolEntry(inline.name, kind, inline.description, parameters, http, inline.result)
+    return ToolEntry(
+        inline.name, kind, inline.description, parameters, http, inline.result, inline.approval
+    )
 
 
 def _unknown_name(name: str, path: str, registered: Collection[str]) -> list[Problem]:
@@ -146,8 +160,6 @@ def _shape_problems(raw: Mapping[str, t.Any], path: str) -> list[Problem]:
             given = " and ".join(extra)
             message = f"has {given} but neither http nor result; a registered tool brings its own"
             problems.append(Problem(path, message))
-    if raw.get("approval") in ("always", "ask_once"):
-        problems.append(Problem(join(path, "approval"), f"approvals are {NOT_SUPPORTED}; use never"))
     if raw.get("parameters") is not None:
         problems += _parameter_problems(raw["parameters"], join(path, "parameters"))
     if isinstance(raw.get("http"), Mapping):

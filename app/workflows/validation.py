@@ -22,7 +22,12 @@ from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow, Edge,
 from app.workflows.document import parse
 from app.workflows.mcp_entries import NO_SERVERS
 from app.workflows.template_syntax import ANY_BLOCK, NAMES, inspect
-from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems, template_problems
+from app.workflows.tool_entries import (
+    NOT_SUPPORTED,
+    entry_problems,
+    entry_warnings,
+    template_problems,
+)
 from plugins.connections import RegistryError
 from plugins.spec.blocks import BlockType, Use
 from plugins.spec.mcp import McpServers
@@ -304,6 +309,7 @@ class _Compiler:
             told = {problem.path for problem in problems}
             found = agent_problems(entry.config, path, self._tools, self._servers)
             problems += [p for p in found if p.path not in told]
+            self.warnings += agent_warnings(entry.config, path)
         problems += self._nested(
             block_type.config, entry.config, path, {problem.path for problem in problems}
         )
@@ -335,6 +341,7 @@ class _Compiler:
             self._model(use.value, path)
         elif use.kind == "tool":
             self.problems += entry_problems(use.value, path, self._tools, self._servers)
+            self.warnings += entry_warnings(use.value, path)
         elif use.kind == "detector" and self._detectors is not None and use.value not in self._detectors:
             near = did_you_mean(use.value, sorted(self._detectors))
             self._say(path, f"there is no detector {shown(use.value)}. {near}".rstrip())
@@ -362,6 +369,7 @@ class _Compiler:
             inner = nested.problems(agent.config, where, self._tools, self._servers)
             found += [p for p in inner if p.path not in told]
             found += self._templates(agent.kind, agent.config, where, agent.names)
+            self.warnings += agent_warnings(agent.config, where)
         return found
 
     def _templates(

@@ -18,6 +18,9 @@ def _system_now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+Approval = t.Literal["never", "always", "ask_once"]
+
+
 class ToolFailed(Exception):
     """A tool says no: the call ends ``error`` and the model is told the message. The run goes on."""
 
@@ -49,6 +52,8 @@ class Tool:
     :ivar runs: ``greenlet`` (cooperative: only waits inside ``context.waits.wait()``) or ``thread``
         (blocking or CPU work; runs in the tool pool, a late result is dropped).
     :ivar idempotent: may run again after a crash whose outcome is unknown.
+    :ivar approval: whether a person has to allow its calls: ``never``, ``always``, or ``ask_once``. A document may ask
+        for more than the tool does, not for less. This version has nobody to ask: such calls do not run.
     """
 
     name: str
@@ -57,3 +62,4 @@ class Tool:
     run: Callable[[dict[str, t.Any], ToolContext], t.Any]
     runs: t.Literal["greenlet", "thread"] = "greenlet"
     idempotent: bool = False
+    approval: Approval = "never"

@@ -13,6 +13,7 @@ from app.agents.loop import (
     AskModel,
     CallResult,
     Done,
+    Hold,
     RunTools,
     SettleUnknown,
     Truncated,
@@ -31,8 +32,8 @@ class Row:
     value: t.Any = None
 
 
-def ready(call_id: str, error: str | None = None) -> ToolCallReady:
-    return ToolCallReady(call_id, "clock", None if error else {}, "{}", error)
+def ready(call_id: str, error: str | None = None, name: str = "clock") -> ToolCallReady:
+    return ToolCallReady(call_id, name, None if error else {}, "{}", error)
 
 
 def turn(n: int, *calls: ToolCallReady, reason: str = "stop", tools_off: bool = False) -> Row:
@@ -56,6 +57,37 @@ def test_a_turn_without_calls_is_the_answer() -> None:
 def test_a_turn_with_complete_calls_runs_them_whatever_its_label_says(reason: str) -> None:
     a, b = ready("a"), ready("b")
     assert next_action([turn(0, a, b, reason=reason)]) == RunTools(0, (a, b))
+
+
+def test_calls_that_a_person_has_to_allow_are_held_and_the_others_run() -> None:
+    a, b, c = ready("a", name="pay"), ready("b"), ready("c", name="pay")
+    rows = [turn(0, a, b, c)]
+    assert next_action(rows, held={"pay"}) == Hold(0, (a, c))
+    rows += [tool(0, "a", "failed"), tool(0, "c", "failed")]
+    assert next_action(rows, held={"pay"}) == RunTools(0, (b,))
+    rows += [tool(0, "b")]
+    assert next_action(rows, held={"pay"}) == AskModel(1)
+
+
+def test_nobody_is_asked_about_what_cannot_run() -> None:
+    bad = ready("a", "invalid_json", name="pay")
+    assert next_action([turn(0, bad)], held={"pay"}) == RunTools(0, (bad,))
+    late = ready("b", name="pay")
+    assert next_action([turn(0, late, tools_off=True)], held={"pay"}) == RunTools(0, (late,), True)
+
+
+@given(
+    st.lists(st.sampled_from(["clock", "pay", "send"]), max_size=6), st.sets(st.sampled_from(["pay", "send"]))
+)
+def test_no_held_call_is_ever_among_those_that_run(names: list[str], held: set[str]) -> None:
+    calls = [ready(str(place), name=name) for place, name in enumerate(names)]
+    rows, settled = [turn(0, *calls)], []
+    while isinstance(action := next_action(rows, held=held), (Hold, RunTools)):
+        assert {call.name in held for call in action.calls} == {isinstance(action, Hold)}
+        settled += [call.id for call in action.calls]
+        rows += [tool(0, call.id) for call in action.calls]
+    assert sorted(settled) == sorted(call.id for call in calls)
+    assert action == (AskModel(1) if calls else Done(0))
 
 
 def test_settled_calls_lead_to_the_next_turn() -> None:

@@ -89,7 +89,9 @@ def test_a_window_of_tokens_holds_as_many_whole_exchanges_as_fit(exchanges, limi
 @given(EXCHANGES)
 def test_what_is_told_takes_turns_begins_with_the_user_and_is_never_empty(exchanges):
     messages = list(told(exchanges))
-    assert [type(message) for message in messages] == [spec.UserMessage, spec.AssistantMessage] * len(exchanges)
+    assert [type(message) for message in messages] == [spec.UserMessage, spec.AssistantMessage] * len(
+        exchanges
+    )
     for message, text in zip(messages, [text for pair in exchanges for text in pair], strict=True):
         assert message.text.strip()
         assert message.text in (text, NO_TEXT, UNANSWERED)

@@ -222,11 +222,7 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
             "tools[0].parameters",
             "object",
         ),
-        (
-            {"tools": [{"name": "t", "result": 1, "approval": "always"}]},
-            "tools[0].approval",
-            "not supported yet",
-        ),
+        ({"tools": [{"name": "t", "result": 1, "approval": "sometimes"}]}, "tools[0].approval", "ask_once"),
         ({"tools": [{"name": "t", "result": 1, "aproval": "never"}]}, "tools[0].aproval", '"approval"'),
         ({"tools": [{"mcp": "docs"}]}, "tools[0].mcp", "no MCP server"),
         ({"tool_choice": "clock"}, "tool_choice", "not among the agent's tools"),
@@ -238,8 +234,28 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
         ({"response_format": {"$ref": "http://x/y"}}, "response_format", "into the schema itself"),
         ({"response_format": {"properties": {"a": {"pattern": "(?=x)"}}}}, "response_format", "RE2"),
         ({"response_format": True}, "response_format", "object"),
-        ({"memory": {"type": "conversation"}}, "memory.type", "not supported yet"),
-        ({"memory": "conversation"}, "memory", "not supported yet"),
+        ({"memory": {"type": "conversation"}}, "memory", None),
+        ({"memory": "conversation"}, "memory", None),
+        ({"memory": {"type": "sliding_window", "limit": 2, "key": "{{ input.user }}"}}, "memory", None),
+        ({"memory": {"type": "sliding_window_tokens", "limit": 1}}, "memory", None),
+        ({"memory": {}}, "memory", None),
+        ({"memory": "conversations"}, "memory", '"conversation"'),
+        ({"memory": "sliding_window"}, "memory", "limit: 20"),
+        ({"memory": 1}, "memory", "object"),
+        ({"memory": {"type": "window"}}, "memory.type", "sliding_window"),
+        ({"memory": {"kind": "conversation"}}, "memory.kind", "not known here"),
+        ({"memory": {"type": "sliding_window"}}, "memory.limit", "how many messages"),
+        ({"memory": {"type": "sliding_window_tokens"}}, "memory.limit", "how many tokens"),
+        ({"memory": {"type": "sliding_window", "limit": 1}}, "memory.limit", "at least 2"),
+        ({"memory": {"type": "sliding_window_tokens", "limit": 0}}, "memory.limit", "1"),
+        ({"memory": {"type": "sliding_window", "limit": "5"}}, "memory.limit", "whole number"),
+        ({"memory": {"type": "conversation", "limit": 5}}, "memory.limit", "sliding_window"),
+        ({"memory": {"type": "none", "limit": 5}}, "memory.limit", "leave it out"),
+        ({"memory": {"type": "none", "key": "k"}}, "memory.key", "not used"),
+        ({"memory": {"type": "conversation", "key": " "}}, "memory.key", "no space"),
+        ({"memory": {"type": "conversation", "key": ""}}, "memory.key", "empty"),
+        ({"memory": {"type": "conversation", "key": "x" * 201}}, "memory.key", "200"),
+        ({"memory": {"type": "conversation", "key": "{{ input.user"}}, "memory.key", "template syntax"),
         ({"redact": {}}, "redact", None),
         ({"redact": {"mode": "live"}}, "redact", "not supported yet"),
         ({"fallbacks": ["closed/one"]}, "fallbacks", None),
@@ -311,11 +327,11 @@ def test_good_tools_in_every_form():
 
 def test_only_what_is_not_built_has_its_own_code():
     with pytest.raises(ValidationFailed) as caught:
-        compiled(chain(START_BLOCK, agent(memory={"type": "conversation"}), settings={"durable": True}))
+        compiled(chain(START_BLOCK, agent(redact={"mode": "live"}), settings={"durable": True}))
     assert caught.value.code == "not_supported"
     assert caught.value.status == 400
     with pytest.raises(ValidationFailed) as caught:
-        compiled(chain(START_BLOCK, agent(memory={"type": "conversation"}, temperature="x")))
+        compiled(chain(START_BLOCK, agent(redact={"mode": "live"}, temperature="x")))
     assert caught.value.code == "validation_failed"
 
 
@@ -329,6 +345,21 @@ def test_what_may_be_a_mistake_is_a_warning():
         "blocks[1].config.prompt",
     ]
     assert 'Did you mean "input"' in workflow.warnings[1].message
+
+
+@pytest.mark.parametrize("approval", ["always", "ask_once"])
+def test_a_tool_that_needs_approval_is_a_warning_in_every_form(approval):
+    tools = [
+        {"name": "clock", "approval": approval},
+        {"name": "fixed", "result": 1, "approval": approval},
+        {"name": "call", "http": {"url": "https://x/y"}, "approval": approval},
+        {"name": "free", "result": 1, "approval": "never"},
+    ]
+    workflow = compiled(chain(START_BLOCK, agent(tools=tools)))
+    assert [w.path for w in workflow.warnings] == [
+        f"blocks[1].config.tools[{place}].approval" for place in range(3)
+    ]
+    assert "no call of it runs" in workflow.warnings[0].message
 
 
 def test_null_means_unset():
