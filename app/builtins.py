@@ -90,6 +90,7 @@ class Builtins:
         from app.blocks.loop import LOOP
         from app.blocks.parallel import PARALLEL
         from app.blocks.response import RESPONSE
+        from app.blocks.retrieve import RETRIEVE
         from app.blocks.router import ROUTER
         from app.blocks.sequential import SEQUENTIAL
         from app.blocks.set import SET
@@ -100,7 +101,7 @@ class Builtins:
 
         return [
             *(START, AGENT, CONDITION, ROUTER, LOOP, PARALLEL, SEQUENTIAL, DEBATE, VOTE),
-            *(GUARDRAIL, TOOL, HTTP, WORKFLOW, SET, RESPONSE),
+            *(GUARDRAIL, RETRIEVE, TOOL, HTTP, WORKFLOW, SET, RESPONSE),
         ]
 
     @hookimpl

@@ -11,14 +11,15 @@ import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from app.agents import templates
+from app.agents import retrieval, templates
 from app.engine.frames import BodyResult, Frame
 from app.engine.journal import BlockJournal
+from app.engine.mcp_use import server_use
 from app.engine.memory import memory_of
 from app.engine.scope import Cancelled, RunScope, gather
 from app.errors import RunError
 from plugins.connections import NotConfigured, RegistryError
-from plugins.spec import Detector, ResolvedModel, Tool
+from plugins.spec import Detector, Passage, ResolvedModel, Tool, ToolFailed
 from plugins.spec.memory import Memory
 from providers.spec import Waits
 
@@ -155,9 +156,36 @@ class RunningBlock:
         """A registered tool."""
         return self._services.plugins.tools.get(name)
 
+    def mcp(self, server: str | Mapping[str, t.Any], waits: Waits) -> tuple[Tool, ...]:
+        """The tools of an MCP server."""
+        services = self._services
+        use = server_use(server, services.plugins.mcp, self.variables(), self.secrets)
+        seconds = self.settings.mcp_start_s
+        try:
+            return t.cast(
+                "tuple[Tool, ...]",
+                self.bounded(waits, seconds, lambda inner: services.mcp.tools(use, inner)),
+            )
+        except TimeoutError:
+            message = f"The MCP server {use.server.title} did not name its tools within {seconds:g} s."
+            raise ToolFailed(message) from None
+
     def detector(self, name: str) -> Detector | None:
         """A detector of personal data."""
         return self._services.plugins.detectors.get(name)
+
+    def search(
+        self,
+        collection: str,
+        query: str,
+        limit: int,
+        *,
+        mode: t.Literal["text", "embedding"] = "text",
+        model: str | None = None,
+    ) -> Sequence[Passage]:
+        """The best passages of a collection."""
+        asked = retrieval.Asked(collection, query, limit, mode, model)
+        return retrieval.passages(self, self._services.store.documents, asked)
 
     def sleep(self, seconds: float) -> None:
         """Wait by the clock."""

@@ -77,8 +77,26 @@ class Link:
         return list(self.raw.execute(statement.sql, statement.bind(values)).fetchall())
 
 
+class Query(t.Protocol):
+    """A query of its own connection, for a thread that has time."""
+
+    def rows(self) -> list[Row]:
+        """Run it, once; all its rows.
+
+        :raises StoreFailed: the database cannot be read, or the query was stopped.
+        """
+
+    def stop(self) -> None:
+        """End it, from any other thread; nobody wants its rows any more."""
+
+
 class Backend(t.Protocol):
-    """A database. Reads may be asked from any greenlet of the process, the rest belongs to one thread."""
+    """A database. Reads may be asked from any greenlet of the process, the rest belongs to one thread.
+
+    :ivar name: ``sqlite`` or ``postgresql``, for what cannot be said in one way to both.
+    """
+
+    name: str
 
     def prepare(self, statement: Executable) -> Statement:
         """``statement`` compiled for this database."""
@@ -88,6 +106,9 @@ class Backend(t.Protocol):
 
         :raises StoreFailed: the database cannot be read.
         """
+
+    def slow(self, statement: Statement, values: Mapping[str, t.Any]) -> Query | None:
+        """A query that would hold the hub up; None when :meth:`rows` lets other greenlets run meanwhile."""
 
     def connect(self) -> t.Any:
         """A driver connection for the writer's thread, in autocommit.

@@ -27,6 +27,8 @@ _MIGRATION_LOCK = 0x53747564696F  # "Studio": the key of the advisory lock
 class PostgresBackend:
     """See :class:`app.store.db.Backend`."""
 
+    name = "postgresql"
+
     def __init__(self, address: URL, wait_s: float) -> None:
         self._address = address
         self._wait_s = wait_s
@@ -40,6 +42,9 @@ class PostgresBackend:
     def rows(self, statement: Statement, values: Mapping[str, t.Any]) -> list[Row]:
         """See :class:`app.store.db.Backend`."""
         return self._query(statement.sql, statement.bind(values))
+
+    def slow(self, statement: Statement, values: Mapping[str, t.Any]) -> None:
+        """See :class:`app.store.db.Backend`. The server works elsewhere, and waiting for it is cooperative."""
 
     def connect(self) -> psycopg.Connection[t.Any]:
         """See :class:`app.store.db.Backend`."""

@@ -26,6 +26,7 @@ from app.store.db import Busy, Row, Statement
 from app.store.errors import StoreFailed
 
 _BUSY_MS = 1000  # one attempt of the writer's thread; its patience is the writer's business
+_STEPS = 1_000_000  # of SQLite's machine, between two looks at whether a slow query was stopped
 _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -39,6 +40,8 @@ def _is_busy(error: BaseException) -> bool:
 
 class SqliteBackend:
     """See :class:`app.store.db.Backend`."""
+
+    name = "sqlite"
 
     def __init__(self, path: str, wait_s: float) -> None:
         self.path = Path(path)
@@ -60,8 +63,13 @@ class SqliteBackend:
             except sqlite3.Error as error:
                 deadline = deadline or time.monotonic() + self._wait_s
                 if not _is_busy(error) or time.monotonic() > deadline:
-                    raise self._unreadable(error) from error
+                    raise self.unreadable(error) from error
             gevent.sleep(0.01)
+
+    def slow(self, statement: Statement, values: Mapping[str, t.Any]) -> SlowQuery:
+        """See :class:`app.store.db.Backend`."""
+        self._check_exists()
+        return SlowQuery(self, statement.sql, statement.bind(values), self._wait_s)
 
     def connect(self) -> sqlite3.Connection:
         """See :class:`app.store.db.Backend`."""
@@ -132,7 +140,7 @@ class SqliteBackend:
         except sqlite3.Error as error:
             if "no such table" in str(error):
                 return None
-            raise self._unreadable(error) from error
+            raise self.unreadable(error) from error
         return str(found[0][0]) if found else None
 
     def close(self) -> None:
@@ -142,18 +150,59 @@ class SqliteBackend:
             self._reader = None
 
     def _open_reader(self) -> sqlite3.Connection:
-        if not self.path.exists():  # reading must not leave an empty database behind
-            raise StoreFailed(f"There is no database at {self.path}. {_START}")
+        self._check_exists()
         # timeout 0: SQLite would sleep on the hub; our own wait lets other greenlets run.
         reader = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         reader.execute("PRAGMA query_only=ON")
         self._reader = reader
         return reader
 
-    def _unreadable(self, error: sqlite3.Error) -> StoreFailed:
+    def _check_exists(self) -> None:
+        if not self.path.exists():  # reading must not leave an empty database behind
+            raise StoreFailed(f"There is no database at {self.path}. {_START}")
+
+    def unreadable(self, error: sqlite3.Error) -> StoreFailed:
+        """What a failed query is told as."""
         if "no such table" in str(error) or "no such column" in str(error):
             return StoreFailed(f"The database {self.path} is not up to date. {_START}")
         return StoreFailed(f"The database {self.path} cannot be read ({error}).")
+
+
+class SlowQuery:
+    """See :class:`app.store.db.Query`. Its connection is opened and closed by the thread that runs it."""
+
+    def __init__(self, backend: SqliteBackend, sql: str, values: Row, wait_s: float) -> None:
+        self._backend, self._sql, self._values, self._wait_s = backend, sql, values, wait_s
+        self._raw: sqlite3.Connection | None = None
+        self._stopped = False
+
+    def rows(self) -> list[Row]:
+        """See :class:`app.store.db.Query`."""
+        try:
+            raw = sqlite3.connect(
+                self._backend.path, timeout=self._wait_s, isolation_level=None, check_same_thread=False
+            )
+            try:
+                raw.execute("PRAGMA query_only=ON")
+                # An interrupt that comes before the query does nothing; then this ends it, some milliseconds later.
+                raw.set_progress_handler(lambda: self._stopped, _STEPS)
+                self._raw = raw
+                return raw.execute(self._sql, self._values).fetchall()
+            finally:
+                self._raw = None
+                raw.close()
+        except sqlite3.Error as error:
+            raise self._backend.unreadable(error) from error
+
+    def stop(self) -> None:
+        """See :class:`app.store.db.Query`."""
+        self._stopped = True
+        raw = self._raw
+        if raw is not None:
+            try:
+                raw.interrupt()
+            except sqlite3.ProgrammingError:  # closed meanwhile: it had its rows
+                pass
 
 
 _START = "Run `studio migrate`; `studio serve` does so by itself."

@@ -8,8 +8,10 @@ from __future__ import annotations
 from app.clock import Clock, SystemClock
 from app.config import Settings
 from app.store import migrate
+from app.store.aside import Aside
 from app.store.catalog import Catalog
 from app.store.db import open_backend
+from app.store.documents import Documents
 from app.store.keys import Keys
 from app.store.memories import Memories
 from app.store.owners import Heartbeat
@@ -33,6 +35,7 @@ class Store:
     :ivar threads: :class:`app.store.threads.Threads`.
     :ivar memories: :class:`app.store.memories.Memories`.
     :ivar secrets: :class:`app.store.secrets.Secrets`.
+    :ivar documents: :class:`app.store.documents.Documents`.
     :ivar owner_id: the owner of runs whose row names none.
     """
 
@@ -42,6 +45,7 @@ class Store:
         heartbeat = Heartbeat(self._backend)
         self._writer = Writer(self._backend, settings.store_wait_s, heartbeat)
         self._catalog = Catalog(self._backend)
+        self._aside = Aside(self._backend)
         self.owner_id = SystemClock().new_id(
             "own"
         )  # never a test's counted id: two processes may share a file
@@ -53,6 +57,7 @@ class Store:
         self.memories = Memories(self._backend, self._writer, clock)
         sealer = Sealer(settings.secrets_key, settings.data_dir)
         self.secrets = Secrets(self._backend, self._writer, self._catalog, clock, sealer)
+        self.documents = Documents(self._backend, self._writer, self._aside, clock)
         self.generation = self._catalog.generation
 
     def open(self) -> None:
@@ -61,6 +66,7 @@ class Store:
     def close(self) -> None:
         """Write what is queued, sign off as an owner, close the connections. Safe to call again."""
         self._writer.close()
+        self._aside.close()
         self._backend.close()
 
     def is_new(self) -> bool:

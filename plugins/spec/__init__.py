@@ -1,6 +1,6 @@
 """The protocols and small values plugins are written against; re-exported by ``studio_plugin``."""
 
-from plugins.spec.blocks import BlockContext, BlockType, Child, Use
+from plugins.spec.blocks import BlockContext, BlockType, Child, Passage, Use
 from plugins.spec.detectors import Detector
 from plugins.spec.families import (
     Capabilities,
@@ -11,6 +11,7 @@ from plugins.spec.families import (
     ResolvedModel,
     Setting,
 )
+from plugins.spec.memory import Exchange, Memory
 from plugins.spec.rows import Row
 from plugins.spec.tools import Tool, ToolContext, ToolFailed
 
@@ -22,6 +23,9 @@ __all__ = [
     "ConnectionSpec",
     "Detector",
     "Embeddings",
+    "Exchange",
+    "Memory",
+    "Passage",
     "ProviderFamily",
     "ResolvedEmbedding",
     "ResolvedModel",

@@ -14,6 +14,24 @@ from plugins.spec.tools import Tool
 from providers.spec import Waits
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a document that a search found.
+
+    :ivar source: the document's name inside its collection.
+    :ivar start: with ``end``, which characters of the document's text it is: ``document[start:end] == text``.
+    :ivar score: higher is better; compare it with scores of the same search only.
+    """
+
+    document_id: str
+    source: str
+    title: str | None
+    start: int
+    end: int
+    text: str
+    score: float
+
+
 class BlockContext(t.Protocol):
     """The door between a block and the engine.
 
@@ -105,8 +123,30 @@ class BlockContext(t.Protocol):
     def tool(self, name: str) -> Tool | None:
         """A registered tool by name."""
 
+    def mcp(self, server: str | Mapping[str, t.Any], waits: Waits) -> tuple[Tool, ...]:
+        """The tools of an MCP server, under its own names; asked for once, then kept while they are the same.
+
+        :param server: a configured name, or a server written out as in a tool entry's ``mcp``.
+        :param waits: end the wait for it. :raises ToolFailed: it cannot be reached.
+        """
+
     def detector(self, name: str) -> Detector | None:
         """A detector of personal data by name."""
+
+    def search(
+        self,
+        collection: str,
+        query: str,
+        limit: int,
+        *,
+        mode: t.Literal["text", "embedding"] = "text",
+        model: str | None = None,
+    ) -> t.Sequence[Passage]:
+        """The best passages of a collection of documents, best first; interruptible.
+
+        :param model: what makes the vectors of an ``embedding`` search.
+        :raises BlockError: ``collection_unknown``, ``search_failed``.
+        """
 
     def now_ms(self) -> int:
         """Epoch milliseconds of the run's clock."""

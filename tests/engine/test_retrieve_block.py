@@ -1,0 +1,157 @@
+"""The retrieve block: quotes with source and span; an unknown collection and a stop while it searches."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import gevent
+import pytest
+
+from app import events as ev
+from app.engine.services import Services
+from app.store.documents import Draft
+from tests.engine.flows import document, ended, finished, problems, stopped
+from tests.support.engine import services, start
+
+PAGES = {
+    "leave.md": "Every employee has 30 days of holidays a year.\n\nSick leave is paid from the first day.",
+    "travel.md": "Trains are booked in first class. Planes need the approval of a manager.",
+}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Services]:
+    with services(tmp_path) as opened:
+        for source, text in PAGES.items():
+            opened.store.documents.put("handbook", Draft(source, text, title=source.title()))
+        yield opened
+
+
+def flow(*edges: str, **config: t.Any) -> dict[str, t.Any]:
+    blocks = [
+        ("find", "retrieve", {"collection": "handbook", **config}),
+        ("caught", "set", {"values": {"code": "{{ blocks.find.code }}"}}),
+    ]
+    return document([b for b in blocks if any(b[0] in e for e in ("find", *edges))], "start > find", *edges)
+
+
+def output(made: Services, given: t.Any, **config: t.Any) -> dict[str, t.Any]:
+    end, _ = ended(made, flow(**config), given)
+    assert isinstance(end, ev.RunCompleted)
+    return dict(end.output)
+
+
+def test_it_quotes_with_source_and_span(made: Services) -> None:
+    found = output(made, {"message": "How many holidays do employees have?"})
+    [result] = found["results"]
+    text = PAGES["leave.md"]
+    row = made.store.documents.find("handbook", "leave.md")
+    assert row is not None
+    assert result.pop("score") > 0
+    assert result == {
+        "index": 1,
+        "text": text,
+        "source": "leave.md",
+        "title": "Leave.Md",
+        "documentId": row.id,
+        "start": 0,
+        "end": len(text),
+    }
+    assert found["context"] == f"[1] leave.md\n{text}"
+    assert found["citations"] == [
+        {
+            "index": 1,
+            "source": "leave.md",
+            "title": "Leave.Md",
+            "documentId": row.id,
+            "start": 0,
+            "end": len(text),
+            "score": found["citations"][0]["score"],
+        }
+    ]
+    assert (found["query"], found["count"]) == ("How many holidays do employees have?", 1)
+
+
+def test_top_k_and_min_score_bound_what_is_found(made: Services) -> None:
+    asked = {"message": "trains, planes, employees"}
+    both = output(made, asked)["results"]
+    assert [r["source"] for r in both] == ["travel.md", "leave.md"]
+    assert [r["index"] for r in both] == [1, 2]
+    assert output(made, asked, top_k=1)["results"] == both[:1]
+    assert output(made, asked, min_score=both[0]["score"])["results"] == both[:1]
+
+
+@pytest.mark.parametrize(
+    ("query", "given", "sources"),
+    [
+        ("{{ input.a }} approval", {"a": "manager"}, ["travel.md"]),
+        (None, {"topic": "sick"}, ["leave.md"]),
+        ("{{ input.missing }}", {}, []),
+        ('" OR NEAR( *', {}, []),
+    ],
+)
+def test_queries(made: Services, query: str | None, given: t.Any, sources: list[str]) -> None:
+    found = output(made, given, **({} if query is None else {"query": query}))
+    assert [r["source"] for r in found["results"]] == sources
+    assert found["context"] == "" or sources
+
+
+def test_the_collection_may_be_a_template(made: Services) -> None:
+    given = {"message": "sick", "where": "handbook"}
+    assert output(made, given, collection="{{ input.where }}")["count"] == 1
+
+
+def test_an_unknown_collection_fails_the_block_and_names_what_there_is(made: Services) -> None:
+    end, _ = ended(made, flow(collection="handbok"))
+    assert isinstance(end, ev.RunFailed)
+    assert end.code == "collection_unknown"
+    assert "no collection 'handbok'; there are handbook." in end.message
+    end, recorder = ended(made, flow("find -error> caught", collection="handbok"))
+    assert isinstance(end, ev.RunCompleted)
+    assert end.output == {"code": "collection_unknown"}
+    assert ("find", "failed", 1) in finished(recorder)
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ({"collection": ""}, "blocks[1].config.collection"),
+        ({"top_k": 0}, "blocks[1].config.top_k"),
+        ({"top_k": 51}, "blocks[1].config.top_k"),
+        ({"mode": "words"}, "blocks[1].config.mode"),
+        ({"model": "scripted/echo"}, "blocks[1].config.model"),
+        ({"limit": 3}, "blocks[1].config.limit"),
+    ],
+)
+def test_bad_configs_are_found_before_a_run(made: Services, config: dict[str, t.Any], path: str) -> None:
+    assert list(problems(made, flow(**config))) == [path]
+
+
+def test_a_stop_ends_a_search_at_once(made: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search itself goes on for ever; the run does not wait for it."""
+    backend = t.cast(t.Any, made.store)._backend
+    real, searching, left = backend.slow, [], []
+
+    def slow(statement: t.Any, values: t.Any) -> t.Any:
+        query = real(statement, values)
+        if "MATCH" in statement.sql:
+            query._sql = (
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+            )
+            query._values = ()
+            rows, stop = query.rows, query.stop
+            query.rows = lambda: (searching.append(True), rows())[1]
+            query.stop = lambda: (left.append(True), stop())
+        return query
+
+    monkeypatch.setattr(backend, "slow", slow)
+    run, recorder = start(made, flow(), {"message": "holidays"})
+    while not searching:
+        gevent.sleep(0.001)
+    stopped(run, recorder)
+    assert left == [True]
+    assert finished(recorder)[-1] == ("find", "failed", 1)
+    monkeypatch.undo()
+    assert output(made, {"message": "holidays"})["count"] == 1
