@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agents import estimate
-from app.agents.memory import NO_TEXT, UNANSWERED, Remembered, fitting, newest, told, tokens
+from app.agents.memory import NO_TEXT, UNANSWERED, Remembered, fitting, newest, tokens, told
 from app.errors import BlockError
 from app.workflows.memory_config import MemoryConfig, memory_of
 from plugins.spec import Capabilities, Exchange

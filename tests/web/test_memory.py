@@ -143,7 +143,7 @@ def test_each_agent_has_a_memory_of_its_own(studio: Studio, upstream: Vendor) ->
 def test_agents_with_one_key_share_a_memory(studio: Studio, upstream: Vendor) -> None:
     shared = {"memory": {"type": "conversation", "key": "team"}}
     workflow = studio.deploy(two(shared, shared))
-    first, second = ask(studio, upstream, workflow, "one", "1a", "1b")
+    _, second = ask(studio, upstream, workflow, "one", "1a", "1b")
     assert second == [("user", "one"), ("assistant", "1a"), ("user", "one")]
     (third, _) = ask(studio, upstream, workflow, "two", "2a", "2b")
     assert third[:4] == [("user", "one"), ("assistant", "1a"), ("user", "one"), ("assistant", "1b")]
