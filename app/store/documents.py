@@ -23,6 +23,7 @@ from app.store.db import Backend, Link, Row, from_json, json_text, text
 from app.store.errors import StoreConflict, StoreFailed
 from app.store.search import Search, stored_terms
 from app.store.terms import terms
+from app.store.vectors import Vectors
 from app.store.writer import Writer
 from plugins.spec.blocks import Passage
 
@@ -105,12 +106,15 @@ class Documents:
     """See the module. Every method waits, cooperatively, and none holds the hub up.
 
     All raise StoreFailed when the database cannot be read or written.
+
+    :ivar vectors: of the chunks, and searching by them.
     """
 
     def __init__(self, backend: Backend, writer: Writer, aside: Aside, clock: Clock) -> None:
         self._backend, self._writer, self._aside, self._clock = backend, writer, aside, clock
         self._sql = statements.prepare(backend)
         self._search = Search(backend, aside)
+        self.vectors = Vectors(backend, writer, aside)
 
     def put(self, collection: str, draft: Draft, expected: int | None = None) -> DocumentRow:
         """Store a document, in place of the one of the same source.
