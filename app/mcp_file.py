@@ -63,7 +63,7 @@ def servers(tree: t.Any) -> Mapping[str, McpServer]:
     return found
 
 
-def _object(value: t.Any) -> bool:
+def _object(value: t.Any) -> t.TypeGuard[Mapping[t.Any, t.Any]]:
     return isinstance(value, Mapping)
 
 

@@ -78,7 +78,7 @@ class Batch:
             return _UNUSABLE[call.error]
         if call.name not in self._tools.tools:
             names = ", ".join(self._tools.tools) or "none"
-            return f"Unknown tool {call.name!r}. Available tools: {names}."
+            return " ".join((f"Unknown tool {call.name!r}. Available tools: {names}.", *self._tools.missing))
         return self._tools.problem(call.name, call.arguments or {})
 
     def _run_one(self, call: ToolCallReady, waits: Waits) -> None:

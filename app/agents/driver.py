@@ -16,10 +16,11 @@ from app.agents import attempts, files, loop, structured, turn
 from app.agents.calls import Batch
 from app.agents.chain import Chain
 from app.agents.config import AgentConfig
+from app.agents.mcp_tools import note
 from app.agents.memory import Remembered, fitting
 from app.agents.memory import told as told_of
 from app.agents.output import agent_output
-from app.agents.tools import ToolSet, prepare
+from app.agents.tools import ToolSet, check_choice, prepare
 from app.errors import BlockError
 from plugins.spec import BlockContext, ResolvedModel
 from providers import spec
@@ -50,11 +51,13 @@ class _Driver:
         settings = context.settings
         self._files: tuple[spec.FilePart, ...] | None = None
         self.chain = Chain(context, config, self._usable, loop.answered_last(context.journal.rows()))
-        self.tools: ToolSet = prepare(config, context.tool, settings.http_allow)
+        self.tools: ToolSet = prepare(config, context)
+        check_choice(config, self.tools)
         self.held = self.tools.held
         self.prompt = _prompt(context, config) if prompt is None else prompt
         system = context.render(config.system) if config.system else None
-        self.system = "\n\n".join(part for part in (system, told) if part) or None
+        away = note(self.tools.missing)
+        self.system = "\n\n".join(part for part in (system, told, away) if part) or None
         self.max_batches = _or(config.max_batches, settings.max_tool_batches)
         self.retries = _or(config.retries, settings.model_retries)
         self.call_s = _or(config.call_timeout_s, settings.model_call_s)
@@ -247,7 +250,8 @@ class _Driver:
     def _done(self, rows: t.Sequence[t.Any]) -> Mapping[str, t.Any]:
         output = agent_output(self.context, rows, self.started)
         if self.config.response_format is not None:
-            fields = structured.parse(str(output["content"]), self.config.response_format)
+            said, reason = str(output["content"]), str(output["finishReason"])
+            fields = structured.parse(said, self.config.response_format, reason)
             output = {**{k: v for k, v in fields.items() if k not in output}, **output}
         return output
 

@@ -1,7 +1,7 @@
 """From the tool entries of an agent to tools that run.
 
 Law of this room: a model is told of exactly the tools prepared here, and nothing else can be called.
-Prepared once per agent config and kept beside it.
+Prepared once per agent config and kept beside it; with tools of MCP servers, again when those are others.
 """
 
 from __future__ import annotations
@@ -11,28 +11,36 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from app.agents import mcp_tools
 from app.agents.config import AgentConfig
 from app.agents.http_calls import decoded, make_call
 from app.errors import BlockError
 from app.schemas.json_schema import Checker, checker
 from app.workflows.agent_rules import RELEASE
+from app.workflows.mcp_entries import is_mcp
 from app.workflows.tool_entries import OPEN_OBJECT, HttpCall, ToolEntry, entry_of
-from plugins.spec import Tool, ToolContext, ToolFailed
+from plugins.spec import BlockContext, Tool, ToolContext, ToolFailed
 from plugins.spec.tools import Approval
 from providers.spec import ToolSpec
 
 #: From the mildest on.
 _STRICTNESS: t.Sequence[Approval] = ("never", "ask_once", "always")
 _PREPARED: weakref.WeakKeyDictionary[AgentConfig, ToolSet] = weakref.WeakKeyDictionary()
+#: What the MCP servers had, and the set made of it.
+_WITH_MCP: weakref.WeakKeyDictionary[AgentConfig, tuple[t.Any, ToolSet]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSet:
-    """The tools of one agent: what runs, what the model is told, and what checks the arguments."""
+    """The tools of one agent: what runs, what the model is told, and what checks the arguments.
+
+    :ivar missing: a sentence for each MCP server that could not be reached.
+    """
 
     tools: Mapping[str, Tool]
     specs: tuple[ToolSpec, ...]
     checkers: Mapping[str, Checker]
+    missing: tuple[str, ...] = ()
 
     @property
     def held(self) -> frozenset[str]:
@@ -48,38 +56,73 @@ class ToolSet:
         return f"Invalid arguments. {listed}. Nothing was run."
 
 
-def prepare(
-    config: AgentConfig, registered: Callable[[str], Tool | None], allow: t.Sequence[t.Any]
-) -> ToolSet:
-    """The tool set of ``config``.
+def prepare(config: AgentConfig, context: BlockContext) -> ToolSet:
+    """The tool set of an agent that begins to run.
 
-    :param registered: finds a registered tool by name.
-    :param allow: networks HTTP tools may reach among private ones (``STUDIO_HTTP_ALLOW``).
+    :raises BlockError: what its MCP servers have is not what the config asks for; see ``app.agents.mcp_tools``.
     """
     known = _PREPARED.get(config)
     if known is None:
-        known = _PREPARED[config] = tool_set(
-            config.tools, registered, allow, (_RELEASE,) if config.capture else ()
-        )
-    return known
+        built_in = (_RELEASE,) if config.capture else ()
+        known = _PREPARED[config] = _set_of([*_own(config.tools, context), *built_in])
+    if not any(map(is_mcp, config.tools)):
+        return known
+    found = mcp_tools.listed(context, config.tools)
+    last = _WITH_MCP.get(config)
+    if last is not None and last[0] == found:
+        return last[1]
+    made = _with_mcp(known, found)
+    if not made.missing:  # what stands in for a server that is away belongs to this run
+        _WITH_MCP[config] = (found, made)
+    return made
 
 
-def tool_set(
-    entries: t.Sequence[t.Any],
-    registered: Callable[[str], Tool | None],
-    allow: t.Sequence[t.Any],
-    built_in: t.Sequence[Tool] = (),
-) -> ToolSet:
-    """The tools behind entries of a compiled workflow; see :func:`prepare`.
+def check_choice(config: AgentConfig, tools: ToolSet) -> None:
+    """See that a tool the agent has to call is there: only MCP servers know theirs.
 
-    :param built_in: further ones, after them.
+    :raises BlockError: ``mcp_tool_unknown``, or ``mcp_unavailable`` when a server is away.
     """
-    found = (_tool(entry_of(raw), registered, allow) for raw in entries)
-    tools = [*(tool for tool in found if tool is not None), *built_in]
+    choice = config.tool_choice
+    if choice in ("auto", "none") or choice in tools.tools or (choice == "required" and tools.tools):
+        return
+    if tools.missing:
+        message = "An MCP server whose tools the agent has to call cannot be used; try again."
+        raise BlockError("mcp_unavailable", message, detail=" ".join(tools.missing))
+    raise BlockError(
+        "mcp_tool_unknown",
+        f"tool_choice is {choice}, which none of the agent's MCP servers has; name one of their tools.",
+        detail=f"The agent has: {', '.join(tools.tools) or 'none'}.",
+    )
+
+
+def tool_set(entry: t.Any, context: BlockContext) -> ToolSet:
+    """The one tool behind an entry of a compiled workflow, or none.
+
+    :raises BlockError: see :func:`prepare`.
+    """
+    if is_mcp(entry):
+        return _with_mcp(_set_of(()), mcp_tools.listed(context, [entry]))
+    return _set_of(_own([entry], context))
+
+
+def _own(entries: t.Sequence[t.Any], context: BlockContext) -> list[Tool]:
+    """The tools that are known without asking an MCP server."""
+    allow = context.settings.http_allow
+    found = (_tool(entry_of(raw), context.tool, allow) for raw in entries if not is_mcp(raw))
+    return [tool for tool in found if tool is not None]
+
+
+def _with_mcp(known: ToolSet, found: t.Any) -> ToolSet:
+    named = mcp_tools.named(found, known.tools)
+    return _set_of((*known.tools.values(), *named.tools), named.missing)
+
+
+def _set_of(tools: t.Sequence[Tool], missing: tuple[str, ...] = ()) -> ToolSet:
     return ToolSet(
         {tool.name: tool for tool in tools},
         tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools),
         {tool.name: checker(tool.parameters) for tool in tools},
+        missing,
     )
 
 

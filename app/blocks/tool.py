@@ -17,6 +17,7 @@ from app.agents.tools import ToolSet, tool_set
 from app.errors import BlockError
 from app.events import ToolStarted, TurnEnded
 from app.schemas.paths import join
+from app.workflows.mcp_entries import is_mcp, tool_names
 from app.workflows.template_syntax import is_template
 from plugins.spec.blocks import BlockContext, BlockType, Use
 from providers.spec import ToolCallReady
@@ -26,7 +27,11 @@ from providers.spec import ToolCallReady
 class ToolConfig:
     """Which tool, and with what."""
 
-    tool: t.Any = field(metadata={"doc": "A registered name, or an inline tool as in an agent's `tools`."})
+    tool: t.Any = field(
+        metadata={
+            "doc": "A registered name, or an entry as in an agent's `tools`; of an MCP server, with the one name."
+        }
+    )
     arguments: t.Any = field(
         default_factory=dict,
         metadata={
@@ -41,11 +46,13 @@ class ToolConfig:
 
 
 def check(config: ToolConfig, path: str) -> list[tuple[str, str]]:
-    """What arguments may be."""
-    given = config.arguments
-    if isinstance(given, Mapping) or (isinstance(given, str) and is_template(given)):
-        return []
-    return [(join(path, "arguments"), "must be an object, or a template that gives one")]
+    """What arguments may be, and that it is one tool."""
+    given, problems = config.arguments, []
+    if is_mcp(config.tool) and len(tool_names(config.tool) or ()) != 1:
+        problems.append((join(path, "tool", "tools"), "must name the one tool of the server that is called"))
+    if not isinstance(given, Mapping) and not (isinstance(given, str) and is_template(given)):
+        problems.append((join(path, "arguments"), "must be an object, or a template that gives one"))
+    return problems
 
 
 def run(context: BlockContext, config: ToolConfig) -> Mapping[str, t.Any]:
@@ -54,10 +61,11 @@ def run(context: BlockContext, config: ToolConfig) -> Mapping[str, t.Any]:
     :raises RunError: ``template_failed``. :raises BlockError: ``tool_arguments_invalid``, ``tool_failed``; blocks
         behind the error edge read ``result`` and ``status``. ``approval_unavailable``: nothing was called.
     """
-    tools = tool_set([config.tool], context.tool, context.settings.http_allow)
+    tools = tool_set(config.tool, context)
     arguments = render_value(config.arguments, context.variables())
-    name = config.tool if isinstance(config.tool, str) else str(config.tool["name"])
-    if name not in tools.tools:
+    name = next(iter(tools.tools), None)
+    if name is None:
+        name = config.tool if isinstance(config.tool, str) else str(config.tool["name"])
         raise BlockError("tool_failed", f"The tool {name} is not there any more; see studio plugins.")
     if name in tools.held:
         raise BlockError(

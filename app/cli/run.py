@@ -99,6 +99,7 @@ def _services() -> Iterator[Services]:
     finally:
         services.runs.close()
         services.threads.close()
+        services.mcp.close()
         services.store.close()
 
 

@@ -113,7 +113,7 @@ class RunningBlock:
         frame = Frame(
             suffix,
             self._frame.loop if loop is None else loop,
-            self._frame.looping or decides,
+            self._frame.looping or decides or self._config.retries > 0,  # it may run again
             self._frame.path,
             self.block,
             decides,

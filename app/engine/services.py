@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from app.clock import Clock, SystemClock
 from app.engine.limits import Limits
+from app.engine.mcp_client import McpClient
 from app.engine.threads import ToolThreads
 from plugins.registry import Registry
 
@@ -21,7 +22,9 @@ if t.TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Services:
-    """Settings, store, plugin registry, clock, tool threads, slots for model calls, and the runs of this process."""
+    """Settings, store, plugin registry, clock, tool threads, slots for model calls, MCP servers, and the runs of
+    this process.
+    """
 
     settings: Settings
     store: Store
@@ -29,9 +32,11 @@ class Services:
     clock: Clock = field(default_factory=SystemClock)
     threads: ToolThreads = field(default_factory=ToolThreads)
     limits: Limits = field(default_factory=Limits)
+    mcp: McpClient = field(init=False)
     runs: RunRegistry = field(init=False)
 
     def __post_init__(self) -> None:
+        self.mcp = McpClient(self.settings)
         from app.engine.registry import RunRegistry  # the registry's runs hold these services
 
         self.runs = RunRegistry(self)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 import httpcore2
 import httpx2
@@ -22,6 +22,44 @@ _CONNECT_S = 10.0
 
 class AddressRefused(httpcore2.ConnectError):
     """The host is not on the public internet."""
+
+
+def http_client(
+    headers: Mapping[str, str],
+    allow: Sequence[Network] | None,
+    max_bytes: int,
+    note: Callable[[str, int], None],
+) -> httpx2.AsyncClient:
+    """A client that follows no redirects, waits for its answers as long as it is let, and uses no proxy.
+
+    :param allow: networks that may be reached although they are not public; None: everything may be.
+    :param max_bytes: longest answer. :param note: told of the method and the status of each.
+    """
+
+    async def answered(response: httpx2.Response) -> None:
+        note(response.request.method, response.status_code)
+
+    return httpx2.AsyncClient(
+        headers={"User-Agent": "studio", **headers},
+        timeout=httpx2.Timeout(30.0, read=None),
+        transport=GuardedTransport(allow, max_bytes),
+        trust_env=False,
+        event_hooks={"response": [answered]},
+    )
+
+
+def why_not(error: BaseException) -> str | None:
+    """Why a server cannot be reached, to follow its name; None when the exception is about something else."""
+    if isinstance(error, AddressRefused):
+        return (
+            "is not on the public internet; private addresses are refused unless STUDIO_HTTP_ALLOW names their "
+            "network, or the server is named in the file STUDIO_MCP_SERVERS"
+        )
+    if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+        return "does not accept connections; check its url and whether it runs"
+    if isinstance(error, (httpx2.LocalProtocolError, httpx2.InvalidURL, httpx2.UnsupportedProtocol)):
+        return "has a url or a header that cannot be sent"
+    return None
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):

@@ -25,6 +25,9 @@ from app.web.subscriber import HIGH_WATER, Subscriber
 from app.web.sweep import LINGER_S, StreamService
 from app.web.watch import Handle, shared
 
+if t.TYPE_CHECKING:
+    from app.web.relay import Relayed
+
 #: Where :class:`app.web.worker.StudioWorker` stands in the WSGI environment.
 WORKER_KEY = "studio.worker"
 
@@ -42,11 +45,18 @@ class StreamMiddleware:
 
     :ivar app: the wrapped application.
     :ivar warm_up: called by the worker once, before it is ready and its memory is frozen.
+    :ivar listen: makes the socket on which the worker also serves other processes of this host.
     """
 
-    def __init__(self, app: Flask, warm_up: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        app: Flask,
+        warm_up: Callable[[], None] | None = None,
+        listen: Callable[[], t.Any] | None = None,
+    ) -> None:
         self.app = app
         self.warm_up = warm_up
+        self.listen = listen
 
     def drain(self, seconds: float) -> None:
         """Take no new runs, end those that live, and return when their streams are with their clients and the
@@ -60,6 +70,7 @@ class StreamMiddleware:
         if not streams.wait_empty(max(0.0, until - get_hub().loop.now())):
             streams.cut_all()
         services.runs.close()
+        services.mcp.close()
         services.store.close()
 
     def __call__(self, environ: dict[str, t.Any], start_response: Callable[..., t.Any]) -> Iterable[bytes]:
@@ -76,7 +87,7 @@ class StreamMiddleware:
         if not head:
             return body
         status, headers = head
-        stream: Stream = environ.pop(ENVIRON_KEY)
+        stream: Stream | Relayed = environ.pop(ENVIRON_KEY)
         if not (stream.direct and _may_take(environ)):
             start_response(status, headers)
             return body
@@ -102,7 +113,7 @@ def _may_take(environ: dict[str, t.Any]) -> bool:
 
 
 def _take(
-    environ: dict[str, t.Any], stream: Stream, status: str, headers: Headers, body: t.Any
+    environ: dict[str, t.Any], stream: Stream | Relayed, status: str, headers: Headers, body: t.Any
 ) -> Iterable[bytes]:
     worker = environ[WORKER_KEY]
     transport = SocketTransport(_head(environ, status, headers), stream.service)
@@ -157,7 +168,7 @@ class SocketTransport:
     )
 
     def __init__(self, head: bytes, service: StreamService) -> None:
-        self.reader: Subscriber | None = None
+        self.reader: Subscriber | Relayed | None = None
         self.log: AccessLine | None = None
         self.progressed = False
         self.sent = 0
@@ -170,7 +181,7 @@ class SocketTransport:
         self._writer: t.Any = None
         self._writing = False
 
-    def open(self, sock: _socket.socket, reader: Subscriber) -> None:
+    def open(self, sock: _socket.socket, reader: Subscriber | Relayed) -> None:
         """Own ``sock`` from now on, and send the head with whatever already waits."""
         sock.setblocking(False)
         # The kernel would take megabytes before a slow reader is felt.
@@ -188,7 +199,9 @@ class SocketTransport:
         """See :class:`app.web.subscriber.Transport`."""
         size = len(data)
         self.sent += size
-        payload = b"%x\r\n%b\r\n0\r\n\r\n" % (size, data) if last else b"%x\r\n%b\r\n" % (size, data)
+        payload = b"%x\r\n%b\r\n" % (size, data) if size else b""  # an empty chunk would be the end
+        if last:
+            payload += b"0\r\n\r\n"
         sock = self._sock
         self._last = last
         if self._buffer or sock is None:

@@ -15,7 +15,7 @@ import gevent.event
 
 from app import config
 from app.agents.checks import checker
-from app.builtins import Builtins
+from app.builtins import Builtins, mcp_servers
 from app.clock import Clock, SystemClock
 from app.engine.registry import Run, RunRequest
 from app.engine.services import Services
@@ -77,7 +77,7 @@ def services(
     made = Services(
         settings,
         store,
-        Registry(create_manager(entry_points=False, builtins=(Builtins(settings), *plugins))),
+        Registry(create_manager(entry_points=False, builtins=(Builtins(settings), *plugins)), mcp_servers(settings)),
         clock or SystemClock(),
     )
     try:
@@ -85,6 +85,7 @@ def services(
     finally:
         made.runs.close()
         made.threads.close()
+        made.mcp.close()
         store.close()
 
 
@@ -111,6 +112,7 @@ def start(
         plugins.check_model,
         frozenset(plugins.tools),
         check_agent=checker(plugins.capabilities_of),
+        servers=plugins.mcp,
     )
     request = RunRequest(
         run_id=made.clock.new_id("run"),

@@ -1,0 +1,136 @@
+"""The tools an agent gets of MCP servers: which of them, under which names, and what of a server that is away.
+
+Law of this room: a tool keeps its server's own name unless another of the same agent has it; then each of a server
+that has it is prefixed, so that no name depends on an order. A server that cannot be reached takes nothing else with
+it: the agent does without, and is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import typing as t
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from app.errors import BlockError
+from app.workflows import mcp_entries
+from app.workflows.mcp_entries import MAX_TOOLS, McpEntry
+from app.workflows.tool_entries import OPEN_OBJECT
+from plugins.spec import BlockContext, Tool, ToolContext, ToolFailed
+
+_LONGEST = 64
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True)
+class McpTools:
+    """:ivar tools: under the names the model sees. :ivar missing: a sentence for each server that is away."""
+
+    tools: tuple[Tool, ...]
+    missing: tuple[str, ...] = ()
+
+
+class _Listed(t.NamedTuple):
+    """One entry with the tools of its server; they are stand-ins where ``away`` says why it is away."""
+
+    title: str
+    tools: tuple[Tool, ...]
+    away: str = ""
+
+
+def listed(context: BlockContext, entries: Sequence[t.Any]) -> tuple[_Listed, ...]:
+    """What the servers of an agent's entries have; entries of other kinds are passed over.
+
+    :raises BlockError: ``mcp_unavailable``, ``mcp_tool_unknown``.
+    """
+    return tuple(_of(context, mcp_entries.entry(raw)) for raw in entries if mcp_entries.is_mcp(raw))
+
+
+def named(found: Sequence[_Listed], taken: Collection[str]) -> McpTools:
+    """The tools under the names the model sees.
+
+    :param taken: names of the agent's other tools, which they keep.
+    :raises BlockError: ``mcp_too_many_tools``.
+    """
+    each = [(one.title, tool) for one in found for tool in one.tools]
+    if len(each) + len(taken) > MAX_TOOLS:
+        raise BlockError(
+            "mcp_too_many_tools",
+            f"An agent may have {MAX_TOOLS} tools, and its MCP servers have {len(each)}; name those it needs in tools.",
+        )
+    once: dict[tuple[str, str], Tool] = {(title, tool.name): tool for title, tool in reversed(each)}
+    counts = Counter([*taken, *(_fitting(name) for _, name in once)])
+    tools: dict[str, Tool] = {}
+    for (title, name), tool in reversed(once.items()):
+        visible = _fitting(name)
+        if counts[visible] > 1:
+            visible = _fitting(f"{title}__{name}")
+        if visible in tools or visible in taken:  # two servers of one title, or names made alike by fitting
+            visible = _fitting(f"{title}__{name}", unique=True)
+        tools[visible] = tool if visible == tool.name else replace(tool, name=visible)
+    return McpTools(tuple(tools.values()), tuple(dict.fromkeys(one.away for one in found if one.away)))
+
+
+def note(missing: Sequence[str]) -> str | None:
+    """What an agent is told of servers that are away."""
+    if not missing:
+        return None
+    return (
+        "Some of your tools are not available at the moment. Do without them, and say so where they are needed. "
+        + " ".join(missing)
+    )
+
+
+def _of(context: BlockContext, entry: McpEntry) -> _Listed:
+    title = entry.mcp if isinstance(entry.mcp, str) else mcp_entries.inline(entry.mcp).title
+    try:
+        tools = context.mcp(entry.mcp, context.waits)
+    except ToolFailed as failed:
+        if entry.required:
+            message = f"The MCP server {title} cannot be used; try again, or look into the log of the server."
+            raise BlockError("mcp_unavailable", message, detail=str(failed)) from None
+        return _Listed(
+            title, tuple(_stand_in(context, entry, name) for name in entry.tools or ()), str(failed)
+        )
+    if entry.tools is not None:
+        tools = _chosen(title, tools, entry.tools)
+    return _Listed(title, tuple(_allowed(tool, entry) for tool in tools))
+
+
+def _chosen(title: str, tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
+    by_name = {tool.name: tool for tool in tools}
+    for name in names:
+        if name not in by_name:
+            raise BlockError(
+                "mcp_tool_unknown",
+                f"The MCP server {title} has no tool {name}; correct the name in tools.",
+                detail=f"It has: {', '.join(by_name) or 'none'}.",
+            )
+    return tuple(by_name[name] for name in names)
+
+
+def _allowed(tool: Tool, entry: McpEntry) -> Tool:
+    return tool if entry.approval == tool.approval else replace(tool, approval=entry.approval)
+
+
+def _stand_in(context: BlockContext, entry: McpEntry, name: str) -> Tool:
+    """A tool whose server is away: a call tries once more to reach it."""
+
+    def run(arguments: dict[str, t.Any], used: ToolContext) -> t.Any:
+        for tool in context.mcp(entry.mcp, used.waits):
+            if tool.name == name:
+                return tool.run(arguments, used)
+        raise ToolFailed(f"The server has no tool {name}.")
+
+    description = "Its server could not be reached, so that what it does and takes is not known."
+    return _allowed(Tool(name, description, OPEN_OBJECT, run), entry)
+
+
+def _fitting(name: str, unique: bool = False) -> str:
+    """``name`` in the letters and the length that all vendors take; ``unique``: told apart by a hash."""
+    made = _ODD.sub("_", name) or "_"
+    if not unique and len(made) <= _LONGEST:
+        return made
+    return f"{made[: _LONGEST - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

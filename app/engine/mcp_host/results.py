@@ -1,0 +1,113 @@
+"""What comes of a call, and what is said of what went wrong, as plain values.
+
+Law of this room: pure. Texts of a server are handed on only where they answer a call; of what goes wrong around it
+we say it in our own words, since an exception may quote an address or a header.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from app.engine.mcp_host.stdio import CANNOT_RUN, CannotStart, Ended
+from app.net.guarded_transport import why_not
+
+#: Longest text or value of one answer, in bytes of JSON; the same as of HTTP tools.
+MAX_RESULT = 2 * 1024 * 1024
+#: Most tools of one server, and the longest list of them in bytes of JSON.
+MAX_TOOLS = 1000
+
+
+class Failed(Exception):
+    """A request came to nothing; the text is for the model and the log."""
+
+
+def tool(found: types.Tool) -> dict[str, t.Any]:
+    """A tool as the worker is told of it."""
+    hints = found.annotations
+    return {
+        "name": found.name,
+        "description": found.description or found.title or "",
+        "schema": found.input_schema,
+        "idempotent": bool(hints is not None and (hints.read_only_hint or hints.idempotent_hint)),
+    }
+
+
+def answer(result: types.CallToolResult) -> dict[str, t.Any]:
+    """The answer to a call: ``value`` where the server gives structured content, else ``text``.
+
+    :raises Failed: the server says that the call failed.
+    """
+    text = "\n".join(filter(None, map(_text, result.content)))
+    if result.is_error:
+        raise Failed(text[:20_000] or "The tool failed and does not say why.")
+    if result.structured_content is not None:
+        return {"value": result.structured_content}
+    return {"text": text}
+
+
+def _text(part: types.ContentBlock) -> str:
+    """A part of a result as text; what is no text is named, not shown."""
+    if isinstance(part, types.TextContent):
+        return part.text
+    if isinstance(part, (types.ImageContent, types.AudioContent)):
+        kind = "image" if isinstance(part, types.ImageContent) else "audio"
+        return f"[{kind}: {part.mime_type}, {_size(part.data)} bytes, not shown]"
+    if isinstance(part, types.ResourceLink):
+        about = f", {part.description}" if part.description else ""
+        return f"[resource: {part.name}, {part.uri}{about}]"
+    inner = part.resource
+    if isinstance(inner, types.TextResourceContents):
+        return inner.text
+    return (
+        f"[resource: {inner.uri}, {inner.mime_type or 'unknown type'}, {_size(inner.blob)} bytes, not shown]"
+    )
+
+
+def _size(base64: str) -> int:
+    return len(base64) * 3 // 4 - base64[-2:].count("=")
+
+
+def reason(error: BaseException, status: int | None) -> str:
+    """Why a server cannot be used, to follow its name.
+
+    :param status: the last HTTP status it sent, when that was no success.
+    """
+    causes = list(_causes(error))
+    if status is not None and not any(why_not(e) for e in causes):
+        return f"answers with HTTP status {status}; check its url and headers"
+    return next((said for e in causes if (said := _said(e)) is not None), "broke the connection off")
+
+
+def _said(error: BaseException) -> str | None:
+    if isinstance(error, CannotStart):
+        return f"cannot be started ({error}); check its command"
+    if isinstance(error, Ended):
+        return _ended(error.code)
+    if (why := why_not(error)) is not None:
+        return why
+    if isinstance(error, ValueError):
+        return "has a url or a header that cannot be sent"
+    if isinstance(error, TimeoutError):
+        return "did not start in time"
+    if isinstance(error, MCPError):
+        return f"does not answer as an MCP server (code {error.code})"
+    return None
+
+
+def _ended(code: int | None) -> str:
+    if code == CANNOT_RUN:
+        return "cannot be started; check its command and see the log"
+    return "ended" if code is None else f"ended with code {code}; see the log"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception with what it holds and what it came from, the innermost first."""
+    for inner in getattr(error, "exceptions", ()):
+        yield from _causes(inner)
+    if error.__cause__ is not None:
+        yield from _causes(error.__cause__)
+    yield error
