@@ -17,6 +17,11 @@ from app.schemas.json_schema import checker
 _FENCE = re.compile(r"\A\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*\Z", re.DOTALL)
 CODE = "structured_output_invalid"
 _MAX_SHOWN = 3
+_WHY = {
+    "length": "the output limit cut it; give more max_tokens",
+    "refusal": "it refused to answer",
+    "content_filter": "the vendor's content filter stopped it",
+}
 
 
 def strip_fences(text: str) -> str:
@@ -25,20 +30,22 @@ def strip_fences(text: str) -> str:
     return (match.group(1) if match else text).strip()
 
 
-def parse(text: str, schema: Mapping[str, t.Any]) -> dict[str, t.Any]:
+def parse(text: str, schema: Mapping[str, t.Any], reason: str = "stop") -> dict[str, t.Any]:
     """The object a model answered.
 
     :param schema: the agent's ``response_format``.
+    :param reason: why the model ended; it explains an answer that is no JSON.
     :raises RunError: ``structured_output_invalid``: no JSON, no object, or not of the schema. The message has
         paths only; what the model wrote is in ``detail``.
     """
     answer = strip_fences(text)
     if not answer:
-        raise RunError(CODE, "The model gave no structured output: its answer is empty.")
+        message = f"The model gave no structured output: {_WHY.get(reason, 'its answer is empty')}."
+        raise RunError(CODE, message)
     try:
         value = encoding.loads(answer)
     except ValueError as error:
-        message = "The model's structured output is no valid JSON; ask again, or give more max_tokens."
+        message = f"The model's structured output is no valid JSON: {_WHY.get(reason, 'ask again')}."
         raise RunError(CODE, message, detail=f"{error}: {answer[:2000]}") from None
     if not isinstance(value, dict):
         raise RunError(CODE, "The model's structured output is no JSON object.", detail=answer[:2000])

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from app.agents.config import AgentConfig
 from app.agents.driver import run_agent
+from app.workflows.agent_rules import AGENT_OUTPUTS
 from plugins.spec import BlockContext, BlockType
 
 
@@ -23,6 +24,6 @@ AGENT = BlockType(
     config=AgentConfig,
     run=_run,
     summary="Asks a model, runs the tools it asks for, and streams its answer.",
-    outputs=("content", "model", "finishReason", "tokens", "toolCalls", "providerTiming", "cost"),
+    outputs=AGENT_OUTPUTS,
     answers=True,
 )

@@ -75,7 +75,21 @@ def check(config: DebateConfig, path: str) -> list[tuple[str, str]]:
     problems = name_problems(config.participants, f"{path}.participants", _PART)
     if len(config.participants) < 2:
         problems.append((f"{path}.participants", "must have at least two participants"))
-    return problems
+    return problems + _form_problems(config, path)
+
+
+def _form_problems(config: DebateConfig, path: str) -> list[tuple[str, str]]:
+    """Whoever has to say that they agree cannot be held to a form that has no place for it."""
+    if config.stop_on is None:
+        return []
+    asked = [(f"participants[{place}]", who) for place, who in enumerate(config.participants)]
+    if config.moderator is not None:
+        asked = [("moderator", config.moderator)]
+    return [
+        (f"{path}.{where}.response_format", f"has no place for the word {AGREED}; leave it or stop_on out")
+        for where, who in asked
+        if who.response_format is not None
+    ]
 
 
 def run(context: BlockContext, config: DebateConfig) -> Mapping[str, t.Any]:

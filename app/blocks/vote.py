@@ -94,6 +94,9 @@ def check(config: VoteConfig, path: str) -> list[tuple[str, str]]:
         if voter.response_format is not None:
             where = f"{path}.voters[{place}].response_format"
             problems.append((where, "must be left out: a voter answers with an option"))
+    if config.moderator is not None and config.moderator.response_format is not None:
+        where = f"{path}.moderator.response_format"
+        problems.append((where, "must be left out: a moderator answers with an option"))
     return problems
 
 

@@ -24,6 +24,8 @@ MAX_TOOLS = 128
 #: The built-in tool of an agent with ``capture``.
 RELEASE = "release"
 MAX_FALLBACKS = 8
+#: Fields of every agent's output (contract section 2).
+AGENT_OUTPUTS = ("content", "model", "finishReason", "tokens", "toolCalls", "providerTiming", "cost")
 #: Lowest and highest value of a number, both included; the vendor may allow less.
 _RANGES: Mapping[str, tuple[float, float]] = {
     "temperature": (0, 2),
@@ -79,7 +81,22 @@ def agent_warnings(config: Mapping[str, t.Any], path: str) -> list[Problem]:
     entries = config.get("tools")
     listed = entries if isinstance(entries, list) else []
     where = join(path, "tools")
-    return [warning for i, raw in enumerate(listed) for warning in entry_warnings(raw, join(where, i))]
+    found = [warning for i, raw in enumerate(listed) for warning in entry_warnings(raw, join(where, i))]
+    return found + _shadowed(config.get("response_format"), join(path, "response_format"))
+
+
+def _shadowed(schema: t.Any, path: str) -> list[Problem]:
+    """Fields of a structured answer that an agent's output has a field of its own for."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    names = [name for name in properties if name in AGENT_OUTPUTS] if isinstance(properties, Mapping) else []
+    return [
+        Problem(
+            join(path, "properties", name),
+            f"every agent's output has a field {shown(name)} of its own, which stands in its place; "
+            "call yours something else, or read it from content",
+        )
+        for name in names
+    ]
 
 
 def is_not_supported(problem: Problem) -> bool:

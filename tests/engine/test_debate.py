@@ -186,5 +186,14 @@ def test_bad_debates_are_refused(made: Services) -> None:
     assert set(told(made, debate("for"))[0]) == {f"{inside}.participants"}
     assert set(told(made, debate("for", "for", rounds=0))[0]) == {f"{inside}.rounds"}
     assert set(told(made, debate("for", "for", stop_on="boredom"))[0]) == {f"{inside}.stop_on"}
+    formed = {"model": "scripted/for", "response_format": {"type": "object"}}
+    assert told(made, debate("for", "for", moderator=formed))[0] == {}
+    assert set(told(made, debate("for", "for", moderator=formed, stop_on="consensus"))[0]) == {
+        f"{inside}.moderator.response_format"
+    }
+    both = [{**formed, "name": "a"}, {**formed, "name": "b"}]
+    assert set(told(made, debate(participants=both, stop_on="consensus"))[0]) == {
+        f"{inside}.participants[{place}].response_format" for place in range(2)
+    }
     found, _ = told(made, debate("for", "for", moderator={"model": "scripted/none", "tools": ["hammer"]}))
     assert set(found) == {f"{inside}.moderator.tools[0]", f"{inside}.moderator.model"}

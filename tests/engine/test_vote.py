@@ -233,6 +233,9 @@ def test_bad_votes_are_refused(made: Services) -> None:
     assert found("guilty", moderator=agent("guilty")) == {f"{inside}.moderator"}
     formed = agent("guilty", response_format={"type": "object"})
     assert found("guilty", voters=[formed]) == {f"{inside}.voters[0].response_format"}
+    assert found("guilty", tie="moderator", moderator=formed, voters=[agent("guilty")]) == {
+        f"{inside}.moderator.response_format"
+    }
 
 
 # -- secret votes --------------------------------------------------------------------------------

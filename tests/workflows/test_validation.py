@@ -203,9 +203,9 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
             "above 0",
         ),
         (
-            {"tools": [{"name": "t", "http": {"url": "http://x", "headers": {"A": "{{ secrets.B }}"}}}]},
+            {"tools": [{"name": "t", "http": {"url": "http://x", "headers": {"A": "{{ secrets }}"}}}]},
             "tools[0].http.headers.A",
-            "not supported yet",
+            "secrets.NAME",
         ),
         (
             {"tools": [{"name": "t", "http": {"url": "http://x", "headers": {"A": 1}}}]},
@@ -360,6 +360,15 @@ def test_a_tool_that_needs_approval_is_a_warning_in_every_form(approval):
         f"blocks[1].config.tools[{place}].approval" for place in range(3)
     ]
     assert "no call of it runs" in workflow.warnings[0].message
+
+
+def test_a_field_of_an_answer_that_every_agent_has_is_a_warning():
+    schema = {"type": "object", "properties": {"content": {}, "city": {}, "model": {}}}
+    workflow = compiled(chain(START_BLOCK, agent(response_format=schema)))
+    assert [w.path for w in workflow.warnings] == [
+        "blocks[1].config.response_format.properties.content",
+        "blocks[1].config.response_format.properties.model",
+    ]
 
 
 def test_null_means_unset():
