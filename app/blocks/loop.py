@@ -70,7 +70,7 @@ def run(context: BlockContext, config: LoopConfig) -> Mapping[str, t.Any]:
         if len(results) >= config.max_iterations:
             capped = True
             break
-        context.sleep(0)  # a body that waits for nothing keeps nobody waiting, and a stop lands before the next one
+        context.sleep(0)  # a body that waits for nothing keeps nobody waiting, and a stop lands here
         context.emit(LoopIteration(context.block, len(results) + 1, "loop"))
         context.flush()
         results.append(only(context.body("loop", loop=loop).outputs))

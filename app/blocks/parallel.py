@@ -83,7 +83,8 @@ def _branches(context: BlockContext, config: ParallelConfig) -> Mapping[str, t.A
         handles.update(result.leaves)
         done[name] = only(result.outputs)
 
-    errors = _at_once(context, config, names, one)
+    expected = [(f"branch:{name}", None) for name in names]
+    errors = _at_once(context, config, names, expected, one)
     context.take(*handles)
     return {"branches": {name: done.get(name) for name in names}, "errors": errors}
 
@@ -97,7 +98,8 @@ def _items(context: BlockContext, config: ParallelConfig) -> Mapping[str, t.Any]
         loop = {"index": index, "iteration": index + 1, "item": items[index], "results": ()}
         results[index] = only(context.body("loop", loop=loop, index=index, waits=waits).outputs)
 
-    errors = _at_once(context, config, range(len(items)), one)
+    expected = [("loop", index) for index in range(len(items))]
+    errors = _at_once(context, config, range(len(items)), expected, one)
     context.take("exit")
     return {"results": results, "errors": {str(index): error for index, error in errors.items()}}
 
@@ -106,6 +108,7 @@ def _at_once(
     context: BlockContext,
     config: ParallelConfig,
     keys: Sequence[t.Any],
+    expected: Sequence[tuple[str, int | None]],
     one: Callable[[Waits, t.Any], None],
 ) -> dict[t.Any, Mapping[str, str]]:
     """Run ``one`` for every key, a limited number at once, in order of the keys; the failures that do not end it."""
@@ -124,6 +127,7 @@ def _at_once(
 
     workers = min(len(keys), config.max_concurrency or MOST_AT_ONCE)
     if workers:
+        context.expect(expected, workers)
         context.gather([work] * workers)
     return {key: errors[key] for key in keys if key in errors}
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from app import events as ev
 from app.engine import pins, settle
 from app.engine.context import RunningBlock
+from app.engine.following import Bodies
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError, RunError
@@ -36,7 +37,17 @@ def run(run: Run, block: CompiledBlock, frame: Frame, outer: RunScope) -> BlockR
 class _Instance:
     """One execution of one block in one frame."""
 
-    __slots__ = ("_block", "_execution", "_frame", "_handles", "_outer", "_run", "_started", "name")
+    __slots__ = (
+        "_block",
+        "_context",
+        "_execution",
+        "_frame",
+        "_handles",
+        "_outer",
+        "_run",
+        "_started",
+        "name",
+    )
 
     def __init__(self, run: Run, block: CompiledBlock, frame: Frame, outer: RunScope) -> None:
         self._run = run
@@ -44,6 +55,7 @@ class _Instance:
         self._frame = frame
         self._outer = outer
         self._handles: frozenset[str] = frozenset({""})
+        self._context: RunningBlock | None = None
         self._started = run.services.clock.now_ms()
         self.name = frame.name(block.id)
         self._execution = run.state.executions(self.name) + 1
@@ -56,6 +68,7 @@ class _Instance:
         if standing is not None and (standing.final_text or standing.partial):
             run.emitter.emit(ev.AnswerRetracted(self.name, "iteration"))
         run.emitter.emit(ev.BlockStarted(self.name, block.type.type_name, block.name, self._execution))
+        run.emitter.flush()  # it may be silent for long
         counts = 0 if block.bodies or block.child is not None else 1  # what a container runs counts by itself
         run.queue_time.block(counts)
         try:
@@ -92,6 +105,7 @@ class _Instance:
                     scope.deadline(block.timeout_s, "block_timeout")
                 try:
                     context = RunningBlock(run, block, self._frame, self._execution, scope, self._take)
+                    self._context = context
                     return block.type.run(context, block.config)
                 except Cancelled:
                     if scope.cause == "block_timeout" and self._outer.cause is None:
@@ -148,9 +162,14 @@ class _Instance:
         return BlockRow("failed", frozenset({"error"} if leads_on else {""}))
 
     def _cut_off(self) -> None:
-        """What is around this block has ended, and the run goes on: so has this. A run that ends closes all itself."""
+        """What is around this block has ended, and the run goes on: so has this. A run that ends closes all itself,
+        and may want to know what was left to do.
+        """
         run = self._run
         if run.scope.cause is not None:
+            if self._block.bodies:
+                known = self._context
+                run.standing.bodies[self.name] = Bodies(True) if known is None else known.standing()
             return
         settle.block(run.emitter, run.state.blocks[self.name], "cancelled", run.services.clock.now_ms)
         message = "It was stopped, since the block around it had ended."

@@ -13,14 +13,14 @@ from dataclasses import replace
 from app import events as ev
 from app.engine import settle
 from app.engine.frames import BodyResult, Frame, level
-from app.engine.region import run_body, run_region
+from app.engine.region import not_ended, run_body, run_region
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError
 from app.workflows.compiled import MAX_DEPTH, CompiledBlock, Pinned, Region
 
 if t.TYPE_CHECKING:
     from app.engine.emitter import Emitter
-    from app.engine.following import Interrupted
+    from app.engine.following import Standing
     from app.engine.journal import Journal
     from app.engine.limits import QueueTime
     from app.engine.memory import RunMemories
@@ -46,7 +46,7 @@ class ChildRun:
         self.journal: Journal = outer.journal
         self.memories: RunMemories = outer.memories
         self.queue_time: QueueTime = outer.queue_time
-        self.interrupted: list[Interrupted] = outer.interrupted
+        self.standing: Standing = outer.standing
         self.caught: list[str] = []
         self.path = f"{block}/"
         self.request: RunRequest = replace(
@@ -110,6 +110,7 @@ def run_child(
     # A block that may be tried again settles what its child's agents said when it has ended.
     inner = Frame(path=child.path, owner=name, looping=frame.looping or block.retries > 0)
     limit = workflow.settings.timeout_s
+    not_ended(t.cast("Run", child), workflow.root, inner, scope)
     with scope.child() as own:
         own.deadline(limit, "workflow_timeout")
         try:

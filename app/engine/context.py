@@ -10,8 +10,10 @@ import hashlib
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 
 from app.agents import retrieval, templates
+from app.engine.following import Bodies, Interrupted
 from app.engine.frames import BodyResult, Frame
 from app.engine.journal import BlockJournal
 from app.engine.mcp_use import server_use
@@ -60,6 +62,8 @@ class RunningBlock:
         self.now_ms = services.clock.now_ms
         self.new_id = services.clock.new_id
         self._journal = run.journal.bind(self.block, self.execution)
+        self._due: dict[tuple[str, int | None], None] = {}
+        self._at_once = 0
 
     @property
     def journal(self) -> BlockJournal:
@@ -107,18 +111,36 @@ class RunningBlock:
         waits: Waits | None = None,
     ) -> BodyResult:
         """Run the body behind ``handle`` once."""
+        self._due.pop((handle, index), None)
         region = self._run.request.workflow.regions[self._config.id, handle]
+        frame = self._within(index, loop)
+        return self._run.body(region, frame, t.cast(RunScope, waits or self.scope))
+
+    def _within(self, index: int | None, loop: Mapping[str, t.Any] | None) -> Frame:
+        """Where a body of this block runs."""
         suffix = self._frame.suffix if index is None else f"{self._frame.suffix}[{index}]"
         decides = index is None and loop is not None
-        frame = Frame(
+        return Frame(
             suffix,
             self._frame.loop if loop is None else loop,
             self._frame.looping or decides or self._config.retries > 0,  # it may run again
             self._frame.path,
             self.block,
-            decides,
         )
-        return self._run.body(region, frame, t.cast(RunScope, waits or self.scope))
+
+    def expect(self, bodies: Sequence[tuple[str, int | None]], at_once: int) -> None:
+        """Say which bodies will run."""
+        self._due = dict.fromkeys(bodies)
+        self._at_once = at_once
+
+    def standing(self) -> Bodies:
+        """What it has yet to run, for :func:`app.engine.following.following`."""
+        regions = self._run.request.workflow.regions
+        due = [
+            Interrupted(regions[self._config.id, handle], {}, self._within(index, None))
+            for handle, index in islice(self._due, self._at_once)
+        ]
+        return Bodies(not self._at_once, due, self._at_once)
 
     def child(self, given: t.Any) -> t.Any:
         """Run the workflow this block's config names."""

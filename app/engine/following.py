@@ -6,8 +6,8 @@ block that chooses would have gone nobody knows, so all its ways are named; fail
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from app.engine.frames import Frame
 from app.engine.scheduler import BlockRow, Skip, Start, next_steps
@@ -23,20 +23,38 @@ class Interrupted:
     frame: Frame
 
 
-def following(
-    regions: Iterable[Interrupted], open_blocks: Collection[str], order: Sequence[str]
-) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """What a block that runs bodies had yet to run when it was stopped.
+
+    :ivar decides: it decides after each what comes next, as a loop does; then ``due`` is empty.
+    :ivar due: bodies it had not begun, in order. :ivar at_once: most that run at the same time.
+    """
+
+    decides: bool
+    due: Sequence[Interrupted] = ()
+    at_once: int = 0
+
+
+@dataclass
+class Standing:
+    """How a run stood when it was stopped. ``bodies``: by the instance that runs them."""
+
+    regions: list[Interrupted] = field(default_factory=list)
+    bodies: dict[str, Bodies] = field(default_factory=dict)
+
+
+def following(standing: Standing, open_blocks: Collection[str], order: Sequence[str]) -> tuple[str, ...]:
     """Instances that would have started next, in document order.
 
-    A loop whose body was at its end is named itself: it would have decided what comes next.
+    A loop that nothing goes on in is named itself: it would have decided what comes next.
 
-    :param regions: those that were being run. :param open_blocks: instances that were running.
-    :param order: ids of the document's blocks.
+    :param open_blocks: instances that were running. :param order: ids of the document's blocks.
     """
     by_owner: dict[str | None, list[Interrupted]] = {}
-    for going in regions:
+    for going in standing.regions:
         by_owner.setdefault(going.frame.owner, []).append(going)
-    look = _Look(by_owner, open_blocks)
+    look = _Look(by_owner, standing.bodies, open_blocks)
     found = [name for root in by_owner.get(None, ()) for name in look.at(root)]
     places = {block: place for place, block in enumerate(order)}
 
@@ -48,9 +66,13 @@ def following(
 
 class _Look:
     def __init__(
-        self, by_owner: Mapping[str | None, list[Interrupted]], open_blocks: Collection[str]
+        self,
+        by_owner: Mapping[str | None, list[Interrupted]],
+        bodies: Mapping[str, Bodies],
+        open_blocks: Collection[str],
     ) -> None:
         self._by_owner = by_owner
+        self._bodies = bodies
         self._open = open_blocks
 
     def at(self, going: Interrupted) -> list[str]:
@@ -68,9 +90,13 @@ class _Look:
         return found + [name(block) for block in _starts(region, rows)]
 
     def _inside(self, owner: str) -> list[str]:
-        bodies = self._by_owner.get(owner, [])
-        found = [name for going in bodies for name in self.at(going)]
-        return found or [owner for going in bodies if going.frame.decides][:1]
+        going = [self.at(body) for body in self._by_owner.get(owner, [])]
+        more = self._bodies.get(owner)
+        if more is not None:
+            free = more.at_once - sum(map(bool, going))
+            going += [self.at(body) for body in more.due[:free]]
+        found = [name for each in going for name in each]
+        return found or ([owner] if more is not None and more.decides else [])
 
 
 def _ways(region: Region, block: str) -> frozenset[str]:

@@ -15,7 +15,6 @@ class Frame:
     :ivar loop: what templates see as ``loop``; None outside of loops.
     :ivar looping: a loop around it may run its blocks again, so no answer is final yet.
     :ivar owner: instance path of the block that runs it; None for the run's own blocks.
-    :ivar decides: its owner decides after it what comes next: a loop, whether it runs it again.
     :ivar path: before the ids of its blocks: ``wf_1/`` in the workflow that the block ``wf_1`` runs.
     """
 
@@ -24,7 +23,6 @@ class Frame:
     looping: bool = False
     path: str = ""
     owner: str | None = None
-    decides: bool = False
 
     def name(self, block: str) -> str:
         """The instance path of one of its blocks."""

@@ -47,7 +47,7 @@ class RegionRun:
             if (
                 self._run.scope.cause is not None
             ):  # all of the run ends: what it would have done next is asked then
-                self._run.interrupted.append(Interrupted(self._region, self.rows, self.frame))
+                self._run.standing.regions.append(Interrupted(self._region, self.rows, self.frame))
             raise
 
     def _drive(self) -> tuple[str, ...]:
@@ -103,6 +103,17 @@ class RegionRun:
                 self._moved.set()
 
 
+def not_ended(run: Run, region: Region, frame: Frame, outer: RunScope) -> None:
+    """A region is about to be run.
+
+    :raises Cancelled: nothing more starts; what would have is noted.
+    """
+    if outer.cause is not None:
+        if run.scope.cause is not None:
+            run.standing.regions.append(Interrupted(region, {}, frame))
+        raise Cancelled(outer.cause)
+
+
 def run_body(run: Run, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
     """Run a body once, in a scope of its own.
 
@@ -119,6 +130,7 @@ def run_region(run: Run, region: Region, frame: Frame, outer: RunScope) -> tuple
 
     :raises BlockError: a block in it failed; then everything else in it has ended.
     """
+    not_ended(run, region, frame, outer)
     with outer.child() as scope:
         going = RegionRun(run, region, frame, scope)
         try:

@@ -20,7 +20,7 @@ from app import events as ev
 from app.engine import pins, settle
 from app.engine.child import run_child
 from app.engine.emitter import Emitter, Subscriber
-from app.engine.following import Interrupted, following
+from app.engine.following import Standing, following
 from app.engine.frames import BodyResult, Frame, level
 from app.engine.gate import FlowGate
 from app.engine.journal import Journal
@@ -102,8 +102,8 @@ class Run:
         self.detail = ""
         self.failed_model = ""
         self.ending: ev.Terminal | None = None
-        #: What was being run when the run was stopped.
-        self.interrupted: list[Interrupted] = []
+        #: How it stood when it was stopped.
+        self.standing = Standing()
         #: Blocks whose failure an error edge took up, in order.
         self.caught: list[str] = []
         self._on_end = on_end
@@ -279,7 +279,7 @@ class Run:
 
     def _following(self) -> tuple[str, ...]:
         running = {state.block for state in self.state.open_blocks()}
-        return following(self.interrupted, running, tuple(self.request.workflow.blocks))
+        return following(self.standing, running, tuple(self.request.workflow.blocks))
 
     def _show(self, terminal: ev.Terminal) -> None:
         try:

@@ -90,6 +90,14 @@ class BlockContext(t.Protocol):
         :raises BlockError: a block in it failed; everything else in it has ended.
         """
 
+    def expect(self, bodies: t.Sequence[tuple[str, int | None]], at_once: int) -> None:
+        """Say which bodies (handle, index) will run, in order: a stop then names what of them would have come next.
+
+        Without it, a stopped block that nothing goes on in is named itself, as one that decides anew after each body.
+
+        :param at_once: most that run at the same time.
+        """
+
     def child(self, given: t.Any) -> t.Any:
         """Run the workflow this block's config names to its end, inside this block.
 
