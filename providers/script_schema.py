@@ -23,10 +23,11 @@ A script is a mapping::
           - finish: stop          # optional; default: tool_calls after a call, length after a cut one, else stop
 
 Turn ``n`` (from 0) answers the request that has ``n`` assistant messages after the last user message;
-the last turn answers all later ones too. ``{{message}}`` is the last user message, ``{{system}}`` the
-system prompt, ``{{model}}`` the script's name, ``{{tools.NAME}}`` the latest result of that tool since
-the last user message and ``{{tools.NAME.KEY}}`` a member of it where it is a JSON object (empty when there
-is none); they work in texts and in strings of arguments.
+the last turn answers all later ones too. ``{{message}}`` is the last user message, ``{{messages}}`` all
+that the user has said in the conversation, with a comma between, ``{{system}}`` the system prompt,
+``{{model}}`` the script's name, ``{{tools.NAME}}`` the latest result of that tool since the last user
+message and ``{{tools.NAME.KEY}}`` a member of it where it is a JSON object (empty when there is none);
+they work in texts and in strings of arguments.
 ``arguments`` as a text is sent as it stands, so that malformed JSON can be played; ``cut: true`` plays
 a call the output limit ended. ``id`` left out: a fresh one.
 """
@@ -336,10 +337,10 @@ class _Reader:
 
     def _placeholders(self, template: str, path: str) -> None:
         for name in PLACEHOLDER.findall(template):
-            if name not in ("message", "system", "model") and not _TOOL_PLACEHOLDER.fullmatch(name):
+            if name not in ("message", "messages", "system", "model") and not _TOOL_PLACEHOLDER.fullmatch(name):
                 self._no(
                     path,
-                    f"unknown placeholder {{{{{name}}}}}; there are message, system, model, tools.NAME "
+                    f"unknown placeholder {{{{{name}}}}}; there are message, messages, system, model, tools.NAME "
                     "and tools.NAME.KEY",
                 )
 

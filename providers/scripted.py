@@ -288,7 +288,8 @@ def _turn_number(request: ModelRequest) -> int:
 
 
 def _values(request: ModelRequest) -> dict[str, str]:
-    values = {"message": "", "system": request.system or "", "model": request.model}
+    said = ", ".join(message.text for message in request.messages if isinstance(message, UserMessage))
+    values = {"message": "", "messages": said, "system": request.system or "", "model": request.model}
     start = _since_user(request)
     if start:
         values["message"] = t.cast(UserMessage, request.messages[start - 1]).text

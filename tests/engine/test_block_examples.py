@@ -78,3 +78,18 @@ def test_child(made: Services) -> None:
     assert end.output["content"].startswith("The guide said: ")
     assert len(end.output["content"]) > len("The guide said: ")
     assert "tour/guide" in {e.block for e in recorder.of(ev.ToolFinished)}
+
+
+def test_memory(made: Services) -> None:
+    save(made, memory=example("memory"))
+    thread = made.store.threads.open("memory", "key_1", "run_1")
+    answers = []
+    for said in ("Hello", "A sum", "Thanks"):
+        run, recorder = start_saved(made, "memory", {"message": said}, thread=thread, key_id="key_1")
+        assert run.done.wait(20)
+        answers.append(recorder.envelopes[-1].event.output["content"])
+    assert answers == [
+        "So far you have said: Hello.",
+        "So far you have said: Hello, A sum.",
+        "So far you have said: Hello, A sum, Thanks.",
+    ]

@@ -115,6 +115,12 @@ def test_placeholders(stage: Stage) -> None:
     assert t.cast(ToolCallReady, events[2]).arguments == {"a": ["hello you", 1], "b": {"c": "s"}}
 
 
+def test_a_script_can_say_what_it_has_heard(stage: Stage) -> None:
+    stage.write("s", {"turns": [{"steps": [{"text": "{{messages}}"}]}]})
+    heard = (UserMessage("a"), AssistantMessage("x"), UserMessage("b"))
+    assert stage.play("s", *heard)[0] == TextDelta("a, b")
+
+
 def test_an_empty_text_says_nothing(stage: Stage) -> None:
     assert stage.steps({"text": "{{tools.none}}"}) == [finished("stop")]
 
