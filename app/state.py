@@ -94,6 +94,7 @@ class RunState:
     """See the module. ``open_blocks`` keeps the order in which blocks started.
 
     :ivar pinned: where the next message of the thread enters, once ``flow_changed``.
+    :ivar lost: blocks whose live text was told to be lost.
     """
 
     def __init__(self) -> None:
@@ -105,6 +106,7 @@ class RunState:
         self.model_failures: list[tuple[int, ev.ModelCallFailed]] = []
         self.pinned: str | None = None
         self.flow_changed = False
+        self.lost: frozenset[str] = frozenset()
         self._names: dict[str, ev.BlockInfo] = {}
 
     def apply(self, envelope: ev.Envelope) -> None:
@@ -230,6 +232,11 @@ class RunState:
         state.partial = ""
         state.live = []
 
+    def _stream_failed(self, ts: int, event: ev.StreamFailed) -> None:
+        if event.block in self.lost:
+            raise InvariantBroken(f"the text of {event.block} was lost twice")
+        self.lost |= {event.block}
+
     def _flow(self, ts: int, event: ev.FlowChanged) -> None:
         self.pinned = event.pinned
         self.flow_changed = True
@@ -305,6 +312,7 @@ _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.VoteCast: RunState._spoke,
     ev.AnswerSettled: RunState._settled,
     ev.AnswerRetracted: RunState._retracted,
+    ev.StreamFailed: RunState._stream_failed,
     ev.FlowChanged: RunState._flow,
     ev.UsageReported: RunState._usage,
     ev.ModelCallFailed: RunState._model_failed,

@@ -17,6 +17,7 @@ from app.engine.following import Bodies
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError, RunError
+from app.state import BlockState
 from app.workflows.compiled import CompiledBlock
 
 if t.TYPE_CHECKING:
@@ -128,6 +129,7 @@ class _Instance:
         if not self._frame.looping:
             self._settle(self.name, self._block, output)
         self._settle_body()
+        self._lose_body()
         if (flow := pins.after(self._block, self.name, output, self._run.state.pinned)) is not None:
             self._run.emitter.emit(flow)
         self._finish(
@@ -155,8 +157,8 @@ class _Instance:
         leads_on = any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ()))
         if not leads_on and block.on_error != "continue":
             raise error
-        if state.partial and block.type.answers:
-            run.emitter.emit(ev.StreamFailed(self.name, error.message))
+        self._lose(self.name, block)
+        self._lose_body()
         if leads_on:
             run.caught.append(self.name)
         return BlockRow("failed", frozenset({"error"} if leads_on else {""}))
@@ -179,20 +181,40 @@ class _Instance:
 
     def _settle_body(self) -> None:
         """What was said in a loop's body, or in a workflow that was tried again, is final when that has ended."""
+        if not self._frame.looping:
+            for name, block, state in self._inside():
+                if state.status == "executed" and state.output is not None:
+                    self._settle(name, block, state.output)
+
+    def _lose_body(self) -> None:
+        """Tell of text that was shown inside of it and came to no answer: the run goes on without."""
+        for name, block, state in self._inside():
+            if state.status == "failed":
+                self._lose(name, block)
+
+    def _lose(self, name: str, block: CompiledBlock) -> None:
+        state = self._run.state
+        found = state.blocks[name]
+        if found.partial and block.type.answers and name not in state.lost:
+            self._run.emitter.emit(ev.StreamFailed(name, found.message or ""))
+
+    def _inside(self) -> list[tuple[str, CompiledBlock, BlockState]]:
+        """The block instances that it has run, in bodies or in the workflow that it names."""
         run, block, frame = self._run, self._block, self._frame
-        if frame.looping or not (block.bodies or block.child):
-            return
+        if not (block.bodies or block.child):
+            return []
         workflow, start = run.request.workflow, len(frame.path)
         inside = {inner for handle in block.bodies for inner in workflow.inside[block.id, handle]}
         if block.child is not None:
             inside.add(block.id)
-        for name, state in run.state.blocks.items():
-            if state.status != "executed" or state.output is None or not name.startswith(frame.path):
-                continue
-            found = workflow.find(name[start:])
-            base = name[start:].partition("/")[0].partition("[")[0]
-            if found is not None and found is not block and base in inside:
-                self._settle(name, found, state.output)
+        return [
+            (name, found, state)
+            for name, state in run.state.blocks.items()
+            if name.startswith(frame.path)
+            and name[start:].partition("/")[0].partition("[")[0] in inside
+            and (found := workflow.find(name[start:])) is not None
+            and found is not block
+        ]
 
     def _settle(self, name: str, block: CompiledBlock, output: Mapping[str, t.Any]) -> None:
         """Tell the final answer of a block that has one: its final turn's text, or what it made of its agents'."""

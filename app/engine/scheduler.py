@@ -2,7 +2,8 @@
 
 Law of this room: one function over region and rows; no greenlets, clock, network or store. A block is ready when all
 its incoming edges are taken or dead and one is taken; it is skipped when all are dead, so dead paths propagate and
-joins never hang. A loop or parallel block is one block here; what it runs is a region of its own.
+joins never hang. The way into a region counts as taken. A loop or parallel block is one block here; what it runs is a
+region of its own.
 """
 
 from __future__ import annotations
@@ -56,11 +57,9 @@ def next_steps(region: Region, rows: Mapping[str, BlockRow]) -> list[Action]:
             continue
         unsettled = True
         states = [_edge_state(rows, edge.source, edge.handle) for edge in region.incoming.get(block, ())]
-        if block in region.entries:
-            actions.append(Start(block))
-        elif None in states:
+        if None in states:
             continue
-        elif True in states:
+        if True in states or block in region.entries:
             actions.append(Start(block))
         else:
             actions.append(Skip(block))

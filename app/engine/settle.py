@@ -39,7 +39,7 @@ def run(emitter: Emitter, state: RunState, terminal: ev.Terminal, now: Callable[
         block(emitter, left, status, now)
         code, message = reason(terminal)
         duration = now() - (left.started_at or now())
-        emitter.emit(ev.BlockFinished(left.block, "failed", None, code, message, duration))
+        emitter.emit(ev.BlockFinished(left.block, "failed", None, code, message, duration, left.execution))
     emitter.flush()
 
 

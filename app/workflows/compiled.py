@@ -37,7 +37,8 @@ class Edge:
 class Region:
     """The blocks that are scheduled together, in document order, and the edges between them.
 
-    ``entries`` start at once. ``leaves``: the handles by which this body's blocks lead out of it.
+    The way into the region leads to ``entries``; they start when the other ways to them are known. ``leaves``: the
+    handles by which this body's blocks lead out of it.
     """
 
     blocks: tuple[str, ...]
