@@ -40,6 +40,7 @@ from plugins.spec import (
     ToolContext,
     ToolFailed,
     Use,
+    VectorSearch,
 )
 from providers.auth import HeaderAuth, NoAuth, QueryAuth
 from providers.spec import (
@@ -134,6 +135,7 @@ __all__ = [
     "UsageStated",
     "Use",
     "UserMessage",
+    "VectorSearch",
     "Waits",
     "Wire",
     "claims",

@@ -6,7 +6,6 @@ was given up is retracted first, its calls are settled ``error``, and none of th
 
 from __future__ import annotations
 
-import random
 import typing as t
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,7 +13,7 @@ from dataclasses import replace
 import msgspec
 
 from app import events as ev
-from app.agents import turn
+from app.agents import backoff, turn
 from app.agents.chain import Chain
 from app.agents.loop import TurnResult
 from app.agents.quiet import log
@@ -22,25 +21,6 @@ from app.agents.usage import Spent
 from plugins.spec import BlockContext, ResolvedModel
 from providers import spec
 
-#: What may be over a moment later; ``provider_idle`` and ``provider_bad_stream`` only while nothing was shown, as all.
-_RETRYABLE = frozenset(
-    (
-        "provider_rate_limited",
-        "provider_overloaded",
-        "provider_unavailable",
-        "provider_bad_stream",
-        "provider_idle",
-    )
-)
-#: Longest wait before a repetition, in seconds, by our own reckoning and by the vendor's ``Retry-After``. A vendor that
-#: asks for more has no room for this run: it fails at once, or the next model is asked.
-MAX_BACKOFF_S = 8.0
-MAX_RETRY_AFTER_S = 60.0
-_FIRST_BACKOFF_S = 1.0
-#: Part of the vendor's own ``Retry-After`` that is added at most, lest all who were sent away come back at once.
-_JITTER = 0.1
-#: Why a call is not repeated that was.
-_LAST = "it was the last attempt"
 _GAVE_WAY = "The model failed before its calls were made, and another one was asked. Nothing was run."
 
 
@@ -119,25 +99,19 @@ def _again(failed: turn.TurnFailed, attempt: int, retries: int) -> float | str:
 
     A text: why there is none.
     """
-    error, asked = failed.error, failed.error.retry_after
-    if error.code not in _RETRYABLE or isinstance(error, turn.CallTooLong):
+    if isinstance(failed.error, turn.CallTooLong):
         return "a repetition would fail as well"
-    if failed.heard.shown:
+    found = backoff.before_next(failed.error, attempt, retries)
+    if failed.heard.shown and failed.error.code in backoff.RETRYABLE:
         return "something of it was shown"
-    if asked is not None and asked > MAX_RETRY_AFTER_S:
-        return f"Retry-After of {asked:g} s is more than {MAX_RETRY_AFTER_S:g} s"
-    if attempt > retries:
-        return _LAST if retries else "no repetition is wanted"
-    if asked is None:
-        return random.uniform(0, min(MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** (attempt - 1)))
-    return asked + random.uniform(0, asked * _JITTER)
+    return found
 
 
 def _log(
     context: BlockContext, model: ResolvedModel, error: spec.ProviderError, count: str, again: float | str
 ) -> None:
     """One line: the count of attempts where they count, and when the next one is or why there is none."""
-    counts = not isinstance(again, str) or again == _LAST
+    counts = not isinstance(again, str) or again == backoff.LAST
     log.warning(
         "model call failed run=%s block=%s family=%s model=%s code=%s status=%s%s%s",
         context.run_id,

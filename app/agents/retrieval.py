@@ -10,9 +10,11 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.agents import vector_search
 from app.errors import BlockError
 from app.store import StoreFailed
 from app.store.documents import CollectionUnknown, Documents
+from app.store.vectors import ModelDiffers, VectorsDiffer
 from plugins.spec.blocks import BlockContext, Passage
 
 
@@ -33,12 +35,14 @@ class Asked:
 def passages(context: BlockContext, documents: Documents, asked: Asked) -> Sequence[Passage]:
     """The best passages, best first.
 
-    :raises BlockError: ``collection_unknown``, ``search_failed``, ``search_mode_unknown``.
+    :raises BlockError: ``collection_unknown``, ``search_failed``, and as :mod:`app.agents.vector_search`.
     """
     try:
         return _SEARCHES[asked.mode](context, documents, asked)
     except CollectionUnknown as unknown:
         raise BlockError("collection_unknown", f"{context.name}: {unknown.message}") from None
+    except (ModelDiffers, VectorsDiffer) as differs:
+        raise BlockError(differs.code, f"{context.name}: {differs.message}") from None
     except StoreFailed as failed:
         raise BlockError("search_failed", f"{context.name} could not search. {failed.message}") from failed
 
@@ -49,8 +53,7 @@ def _by_words(context: BlockContext, documents: Documents, asked: Asked) -> Sequ
 
 
 def _by_vectors(context: BlockContext, documents: Documents, asked: Asked) -> Sequence[Passage]:
-    message = f"{context.name} asks for the mode embedding, which is not built yet. Use the mode text."
-    raise BlockError("search_mode_unknown", message)
+    return vector_search.search(context, documents, asked.collection, asked.query, asked.limit, asked.model)
 
 
 _SEARCHES = {"text": _by_words, "embedding": _by_vectors}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.agents.driver import message
 from app.schemas.paths import join
-from plugins.spec.blocks import BlockContext, BlockType, Passage
+from plugins.spec.blocks import BlockContext, BlockType, Passage, Use, VectorSearch
 
 #: Most passages of one search.
 MOST = 50
@@ -42,8 +42,12 @@ class RetrieveConfig:
         default="text",
         metadata={"doc": "`text` finds by words (BM25); `embedding` by meaning, through a model."},
     )
-    model: str | None = field(
-        default=None, metadata={"doc": "The embedding model, as `<family>/<model>`; mode `embedding` only."}
+    embedding_model: str | None = field(
+        default=None,
+        metadata={
+            "doc": "Mode `embedding` only: the model that makes the vectors, as `<family>/<model>`. Default: the "
+            "collection's own. It has to be that one, if the collection has one."
+        },
     )
     min_score: float | None = field(
         default=None,
@@ -56,19 +60,31 @@ class RetrieveConfig:
 
 def check(config: RetrieveConfig, path: str) -> list[tuple[str, str]]:
     """A model belongs to one mode."""
-    if config.model is not None and config.mode != "embedding":
-        return [(join(path, "model"), "is for the mode embedding; leave it out, or set mode: embedding")]
+    if config.embedding_model is not None and config.mode != "embedding":
+        return [
+            (join(path, "embedding_model"), "is for the mode embedding; leave it out, or set mode: embedding")
+        ]
     return []
+
+
+def uses(config: RetrieveConfig) -> tuple[Use, ...]:
+    """What a search by vectors needs, as far as it is known before a run."""
+    if config.mode != "embedding":
+        return ()
+    fixed = None if "{" in config.collection else config.collection.strip()
+    path = ("collection",) if config.embedding_model is None else ("embedding_model",)
+    return (Use("embedding", path, VectorSearch(fixed, config.embedding_model)),)
 
 
 def run(context: BlockContext, config: RetrieveConfig) -> Mapping[str, t.Any]:
     """Search once.
 
-    :raises RunError: ``template_failed``. :raises BlockError: ``collection_unknown``, ``search_failed``.
+    :raises RunError: ``template_failed``, or the embedding model failed. :raises BlockError: ``collection_unknown``,
+        ``search_failed``, ``embedding_model_missing``, ``embedding_model_differs``, ``embeddings_missing``.
     """
     collection = context.render(config.collection).strip()
     query = message(context) if config.query is None else context.render(config.query)
-    found = context.search(collection, query, config.top_k, mode=config.mode, model=config.model)
+    found = context.search(collection, query, config.top_k, mode=config.mode, model=config.embedding_model)
     kept = [p for p in found if config.min_score is None or p.score >= config.min_score]
     results = [_result(index, passage) for index, passage in enumerate(kept, 1)]
     return {
@@ -107,4 +123,5 @@ RETRIEVE = BlockType(
     summary="Finds passages in a collection of documents; its output quotes them with source and span.",
     outputs=("results", "citations", "context", "query", "count"),
     check=check,
+    uses=uses,
 )

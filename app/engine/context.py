@@ -21,7 +21,7 @@ from app.engine.memory import memory_of
 from app.engine.scope import Cancelled, RunScope, gather
 from app.errors import RunError
 from plugins.connections import NotConfigured, RegistryError
-from plugins.spec import Detector, Passage, ResolvedModel, Tool, ToolFailed
+from plugins.spec import Detector, Passage, ResolvedEmbedding, ResolvedModel, Tool, ToolFailed
 from plugins.spec.memory import Memory
 from providers.spec import Waits
 
@@ -174,6 +174,18 @@ class RunningBlock:
         except RegistryError as error:
             raise RunError("model_unknown", error.message) from error
 
+    def resolve_embedding(self, model: str) -> ResolvedEmbedding:
+        """What is behind the id of a model that makes vectors."""
+        settings = self.settings
+        try:
+            return self._services.plugins.embedders.resolve(
+                model, idle_s=settings.idle_s, connect_s=settings.connect_s
+            )
+        except NotConfigured as error:
+            raise RunError("provider_not_configured", error.message) from error
+        except RegistryError as error:
+            raise RunError("model_unknown", error.message) from error
+
     def tool(self, name: str) -> Tool | None:
         """A registered tool."""
         return self._services.plugins.tools.get(name)
@@ -214,7 +226,7 @@ class RunningBlock:
         with self.scope.wait():
             self._services.clock.sleep(seconds)
 
-    def slot(self, model: ResolvedModel) -> AbstractContextManager[int]:
+    def slot(self, model: ResolvedModel | ResolvedEmbedding) -> AbstractContextManager[int]:
         """A slot of the model's family."""
         return self._services.limits.slot(
             model.family.id, model.max_concurrency, self.run_id, self.scope, self.now_ms, self._run.queue_time

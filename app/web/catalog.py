@@ -9,8 +9,9 @@ run never meets a version that was deployed after it began.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from app.agents.checks import checker
 from app.errors import ApiError, Problem, ValidationFailed
@@ -19,9 +20,12 @@ from app.workflows.compiled import MAX_DEPTH, CompiledBlock, CompiledWorkflow, P
 from app.workflows.validation import compile_document
 from plugins.connections import NotConfigured, RegistryError
 from plugins.registry import Registry
+from plugins.spec import VectorSearch
 
 if t.TYPE_CHECKING:
     from app.store import Store
+
+_T = t.TypeVar("_T")
 
 _MAX_CACHED = 512
 _NOT_READY = "This workflow cannot run at the moment. Ask whoever published it."
@@ -31,7 +35,8 @@ _TOO_DEEP = f"workflows may run inside one another up to {MAX_DEPTH} deep; put s
 @dataclass(frozen=True, slots=True)
 class Runnable:
     """One version of one workflow. ``models``: (JSON path, model id) of every block that calls one, ``secrets``: (JSON
-    path, name) of those it uses, its children's included. ``depth``: how deep its children nest; 0 without any.
+    path, name) of those it uses, ``searches``: (JSON path, search by vectors), its children's included. ``depth``: how
+    deep its children nest; 0 without any.
     """
 
     workflow_id: str
@@ -40,6 +45,7 @@ class Runnable:
     models: tuple[tuple[str, str], ...]
     depth: int = 0
     secrets: tuple[tuple[str, str], ...] = ()
+    searches: tuple[tuple[str, VectorSearch], ...] = ()
 
 
 class Parts(t.Protocol):
@@ -71,6 +77,7 @@ def compiled(document: dict[str, t.Any], plugins: Registry) -> CompiledWorkflow:
         check_agent=checker(plugins.capabilities_of, plugins.check_model),
         detectors=frozenset(plugins.detectors),
         servers=plugins.mcp,
+        check_embedding=plugins.embedders.check,
     )
 
 
@@ -87,7 +94,15 @@ def runnable(
         for index, block in enumerate(workflow.blocks.values())
         for where, model in _models_of(block)
     ]
-    return Runnable(workflow_id, version, workflow, tuple(models), secrets=workflow.secrets)
+    searches = [
+        (join("blocks", index, "config", *use.path), use.value)
+        for index, block in enumerate(workflow.blocks.values())
+        for use in (block.type.uses(block.config) if block.type.uses is not None else ())
+        if use.kind == "embedding"
+    ]
+    return Runnable(
+        workflow_id, version, workflow, tuple(models), secrets=workflow.secrets, searches=tuple(searches)
+    )
 
 
 def _models_of(block: CompiledBlock) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -112,15 +127,36 @@ def check_configured(models: Iterable[tuple[str, str]], plugins: Registry, publi
         400 ``validation_failed`` for a model that is gone since the workflow was compiled.
     """
     for path, model in models:
-        try:
-            plugins.resolve(model)
-        except NotConfigured as error:
-            if public:
-                raise ApiError(503, "provider_not_configured", _NOT_READY) from None
-            details = [Problem(path, error.message)]
-            raise ApiError(400, "provider_not_configured", error.message, details) from None
-        except RegistryError as error:
-            raise ValidationFailed([Problem(path, error.message)]) from None
+        _check_configured(path, partial(plugins.resolve, model), public)
+
+
+def _check_configured(path: str, resolve: Callable[[], object], public: bool) -> None:
+    try:
+        resolve()
+    except NotConfigured as error:
+        if public:
+            raise ApiError(503, "provider_not_configured", _NOT_READY) from None
+        details = [Problem(path, error.message)]
+        raise ApiError(400, "provider_not_configured", error.message, details) from None
+    except RegistryError as error:
+        raise ValidationFailed([Problem(path, error.message)]) from None
+
+
+def check_searches(searches: Iterable[tuple[str, VectorSearch]], parts: Parts, public: bool) -> None:
+    """Find a search by vectors that would fail: with another model than the collection's, or one without its key.
+
+    :param searches: as of :class:`Runnable`; what only the run knows is left to it.
+    :raises ApiError: as :func:`check_configured`.
+    """
+    for path, search in searches:
+        has = parts.store.documents.vectors.model(search.collection) if search.collection else None
+        if has is not None and search.model is not None and has != search.model:
+            from app.store.vectors import ModelDiffers  # here: checking a document needs no database
+
+            differs = ModelDiffers(str(search.collection), has, search.model)
+            raise ValidationFailed([Problem(path, differs.message)])
+        if (model := search.model or has) is not None:
+            _check_configured(path, partial(parts.plugins.embedders.resolve, model), public)
 
 
 def missing_secrets(secrets: Iterable[tuple[str, str]], store: Store) -> list[Problem]:
@@ -145,6 +181,7 @@ def check_ready(found: Runnable, parts: Parts, public: bool) -> None:
         the public), 503 ``secrets_locked`` secrets are there and their key is not.
     """
     check_configured(found.models, parts.plugins, public)
+    check_searches(found.searches, parts, public)
     if not found.secrets:
         return
     from app.store.sealing import SecretsLocked  # here: checking a document needs no database
@@ -215,6 +252,7 @@ class Catalog:
         children: dict[str, Pinned] = {}
         models = {model: path for path, model in reversed(found.models)}
         secrets = {name: path for path, name in reversed(found.secrets)}
+        searches = {search: path for path, search in reversed(found.searches)}
         failed: list[tuple[Problem, bool]] = []
         depth = 0
         for index, block in enumerate(found.workflow.blocks.values()):
@@ -233,6 +271,8 @@ class Catalog:
                 models.setdefault(model, f"{path}/{inner}")
             for inner, name in child.secrets:
                 secrets.setdefault(name, f"{path}/{inner}")
+            for inner, search in child.searches:
+                searches.setdefault(search, f"{path}/{inner}")
         if failed:
             kind = ChildUnavailable if all(missing for _, missing in failed) else ValidationFailed
             raise kind([problem for problem, _ in failed])
@@ -240,7 +280,12 @@ class Catalog:
             return found
         workflow = replace(found.workflow, children=children)
         return replace(
-            found, workflow=workflow, models=_by_path(models), depth=depth, secrets=_by_path(secrets)
+            found,
+            workflow=workflow,
+            models=_by_path(models),
+            depth=depth,
+            secrets=_by_path(secrets),
+            searches=_by_path(searches),
         )
 
     def _child(self, workflow_id: str, version: int | None, above: tuple[str, ...]) -> Runnable:
@@ -283,6 +328,6 @@ class Catalog:
         return runnable(workflow_id, live.version, live.document, self._plugins)
 
 
-def _by_path(places: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """(path, name) pairs of paths by name, each name once."""
+def _by_path(places: Mapping[_T, str]) -> tuple[tuple[str, _T], ...]:
+    """(path, thing) pairs of paths by thing, each thing once."""
     return tuple((path, name) for name, path in places.items())

@@ -104,6 +104,7 @@ def compile_document(
     check_agent: CheckAgent | None = None,
     detectors: Collection[str] | None = None,
     servers: McpServers = NO_SERVERS,
+    check_embedding: CheckModel | None = None,
 ) -> CompiledWorkflow:
     """Check a document and make of it what the engine runs.
 
@@ -116,10 +117,11 @@ def compile_document(
     :param check_agent: further rules on an agent's config, beside its type's own ``check``.
     :param detectors: names of the detectors of personal data; None: not judged.
     :param servers: the MCP servers it may use.
+    :param check_embedding: as ``check_model``, of models that make vectors; None: not judged.
     :raises ValidationFailed: with every problem; code ``not_supported`` when all of them are about things that
         are documented and not built.
     """
-    work = _Compiler(block_types, check_model, tool_names, check_agent, detectors, servers)
+    work = _Compiler(block_types, check_model, tool_names, check_agent, detectors, servers, check_embedding)
     tree = parse(document)
     compiled = work.compile(tree, settings or WorkflowSettings())
     if compiled is None:
@@ -144,6 +146,7 @@ class _Compiler:
         check_agent: CheckAgent | None,
         detectors: Collection[str] | None,
         servers: McpServers,
+        check_embedding: CheckModel | None,
     ) -> None:
         self._types = block_types
         self._check_model = check_model
@@ -151,6 +154,7 @@ class _Compiler:
         self._check_agent = check_agent
         self._detectors = detectors
         self._servers = servers
+        self._check_embedding = check_embedding
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._reads: list[tuple[str, str, tuple[str, ...]]] = []
@@ -339,6 +343,8 @@ class _Compiler:
         """What a config names outside of the document. Workflows are looked up where they are stored."""
         if use.kind == "model":
             self._model(use.value, path)
+        elif use.kind == "embedding" and self._check_embedding is not None:
+            self._judge(self._check_embedding, use.value.model, path)
         elif use.kind == "tool":
             self.problems += entry_problems(use.value, path, self._tools, self._servers)
             self.warnings += entry_warnings(use.value, path)
@@ -389,10 +395,13 @@ class _Compiler:
         return problems
 
     def _model(self, model: t.Any, where: str) -> None:
+        self._judge(self._check_model, model, where)
+
+    def _judge(self, check: CheckModel, model: t.Any, where: str) -> None:
         if not isinstance(model, str):
             return
         try:
-            warning = self._check_model(model)
+            warning = check(model)
         except (RegistryError, LookupError, ValueError) as error:
             self._say(where, str(error.args[0]) if error.args else str(error))
         else:

@@ -1,6 +1,6 @@
 """The protocols and small values plugins are written against; re-exported by ``studio_plugin``."""
 
-from plugins.spec.blocks import BlockContext, BlockType, Child, Passage, Use
+from plugins.spec.blocks import BlockContext, BlockType, Child, Passage, Use, VectorSearch
 from plugins.spec.detectors import Detector
 from plugins.spec.families import (
     Capabilities,
@@ -35,4 +35,5 @@ __all__ = [
     "ToolContext",
     "ToolFailed",
     "Use",
+    "VectorSearch",
 ]

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from plugins.spec.detectors import Detector
-from plugins.spec.families import ResolvedModel
+from plugins.spec.families import ResolvedEmbedding, ResolvedModel
 from plugins.spec.memory import Memory
 from plugins.spec.tools import Tool
 from providers.spec import Waits
@@ -128,6 +128,9 @@ class BlockContext(t.Protocol):
     def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
         """The family, wire, connection and capabilities behind ``<family>/<model>``."""
 
+    def resolve_embedding(self, model: str) -> ResolvedEmbedding:
+        """What makes vectors behind ``<family>/<model>``."""
+
     def tool(self, name: str) -> Tool | None:
         """A registered tool by name."""
 
@@ -165,7 +168,7 @@ class BlockContext(t.Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait, interruptibly, by the run's clock."""
 
-    def slot(self, model: ResolvedModel) -> AbstractContextManager[int]:
+    def slot(self, model: ResolvedModel | ResolvedEmbedding) -> AbstractContextManager[int]:
         """One of the family's ``max_concurrency`` places; entering waits for it and gives the milliseconds it took."""
 
     def limited(self, seconds: float, make: Callable[[], BaseException]) -> AbstractContextManager[t.Any]:
@@ -200,10 +203,10 @@ class Use:
 
     :ivar path: keys and indexes that lead to it inside the config.
     :ivar value: ``model``: its id. ``tool``: an entry as of an agent's ``tools``. ``detector``: its name.
-        ``workflow``: a :class:`Child`.
+        ``workflow``: a :class:`Child`. ``embedding``: a :class:`VectorSearch`.
     """
 
-    kind: t.Literal["model", "tool", "detector", "workflow"]
+    kind: t.Literal["model", "tool", "detector", "workflow", "embedding"]
     path: tuple[str | int, ...]
     value: t.Any
 
@@ -219,6 +222,18 @@ class Child:
 @dataclass(frozen=True, slots=True)
 class BlockType:
     """A kind of block.
+@dataclass(frozen=True, slots=True)
+class VectorSearch:
+    """A search by vectors.
+
+    :ivar collection: where; None: not known before the run.
+    :ivar model: what makes the vectors, as ``<family>/<model>``; None: the collection's own.
+    """
+
+    collection: str | None
+    model: str | None
+
+
 
     :ivar type_name: ``type`` in the document.
     :ivar config: frozen dataclass; each field's metadata holds ``doc`` and optionally ``field`` (a marshmallow field),

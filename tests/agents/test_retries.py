@@ -11,7 +11,7 @@ import gevent.event
 import pytest
 
 from app import events as ev
-from app.agents.attempts import MAX_BACKOFF_S, MAX_RETRY_AFTER_S
+from app.agents.backoff import MAX_BACKOFF_S, MAX_RETRY_AFTER_S
 from tests.agents.conftest import Agents
 from tests.field.wires import sse
 from tests.support.vendor import Call

@@ -121,7 +121,7 @@ def test_an_unknown_collection_fails_the_block_and_names_what_there_is(made: Ser
         ({"top_k": 0}, "blocks[1].config.top_k"),
         ({"top_k": 51}, "blocks[1].config.top_k"),
         ({"mode": "words"}, "blocks[1].config.mode"),
-        ({"model": "scripted/echo"}, "blocks[1].config.model"),
+        ({"embedding_model": "scripted/bag-of-words"}, "blocks[1].config.embedding_model"),
         ({"limit": 3}, "blocks[1].config.limit"),
     ],
 )
