@@ -220,9 +220,6 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockType:
-    """A kind of block.
-@dataclass(frozen=True, slots=True)
 class VectorSearch:
     """A search by vectors.
 
@@ -234,6 +231,9 @@ class VectorSearch:
     model: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class BlockType:
+    """A kind of block.
 
     :ivar type_name: ``type`` in the document.
     :ivar config: frozen dataclass; each field's metadata holds ``doc`` and optionally ``field`` (a marshmallow field),
