@@ -45,6 +45,7 @@ import msgspec
 from providers.spec import FinishReason, ProviderErrorCode, Usage
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_PLACEHOLDERS = ("message", "messages", "system", "model")
 _TOOL_PLACEHOLDER = re.compile(r"tools(?:\.[A-Za-z0-9_-]{1,64})+")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _FINISH = t.get_args(FinishReason)
@@ -337,7 +338,7 @@ class _Reader:
 
     def _placeholders(self, template: str, path: str) -> None:
         for name in PLACEHOLDER.findall(template):
-            if name not in ("message", "messages", "system", "model") and not _TOOL_PLACEHOLDER.fullmatch(name):
+            if name not in _PLACEHOLDERS and not _TOOL_PLACEHOLDER.fullmatch(name):
                 self._no(
                     path,
                     f"unknown placeholder {{{{{name}}}}}; there are message, messages, system, model, tools.NAME "

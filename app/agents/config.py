@@ -31,7 +31,8 @@ class AgentConfig:
         "none, minimal, low, medium, high, xhigh, max, auto, or a token budget. Default: the vendor's own."
     )
     tools: list[t.Any] = _doc(
-        "Registered names, inline HTTP tools, inline tools with a fixed `result`, or MCP servers: `{mcp: NAME}`.",
+        "Registered names, inline HTTP tools, inline tools with a fixed `result`, or MCP servers: `{mcp: NAME}`. "
+        "Objects take `approval: never | always | ask_once`.",
         list,
     )
     tool_choice: str = _doc("auto, none, required, or a tool's name.", "auto")
