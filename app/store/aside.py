@@ -32,10 +32,7 @@ class Aside:
 
         :raises StoreFailed: the database cannot be read.
         """
-        query = self._backend.slow(statement, values)
-        if query is None:
-            return self._backend.rows(statement, values)
-        return self.run(query.rows, query.stop)
+        return self._backend.slow(statement, values, self.run)
 
     def run(self, fn: Callable[[], T], stop: Callable[[], None] = lambda: None) -> T:
         """The result of ``fn()``, run in a thread.

@@ -8,7 +8,7 @@ one is a driver call with a tuple, nothing else. Writes happen on the writer's c
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from sqlalchemy import Executable
@@ -77,17 +77,11 @@ class Link:
         return list(self.raw.execute(statement.sql, statement.bind(values)).fetchall())
 
 
-class Query(t.Protocol):
-    """A query of its own connection, for a thread that has time."""
+class RunAside(t.Protocol):
+    """See :meth:`app.store.aside.Aside.run`."""
 
-    def rows(self) -> list[Row]:
-        """Run it, once; all its rows.
-
-        :raises StoreFailed: the database cannot be read, or the query was stopped.
-        """
-
-    def stop(self) -> None:
-        """End it, from any other thread; nobody wants its rows any more."""
+    def __call__(self, fn: Callable[[], list[Row]], stop: Callable[[], None], /) -> list[Row]:
+        """The result of ``fn()``, run in a thread; ``stop`` is called when the caller leaves before."""
 
 
 class Backend(t.Protocol):
@@ -107,8 +101,12 @@ class Backend(t.Protocol):
         :raises StoreFailed: the database cannot be read.
         """
 
-    def slow(self, statement: Statement, values: Mapping[str, t.Any]) -> Query | None:
-        """A query that would hold the hub up; None when :meth:`rows` lets other greenlets run meanwhile."""
+    def slow(self, statement: Statement, values: Mapping[str, t.Any], run: RunAside) -> list[Row]:
+        """One query that may take long, while other greenlets go on. Unlike :meth:`rows` it may stand inside a guarded
+        wait: a caller that is thrown out of it leaves nothing behind.
+
+        :raises StoreFailed: the database cannot be read.
+        """
 
     def connect(self) -> t.Any:
         """A driver connection for the writer's thread, in autocommit.

@@ -15,12 +15,13 @@ from sqlalchemy import Executable, create_engine, exc
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine import URL, Connection, Engine
 
-from app.store.db import Busy, Row, Statement
+from app.store.db import Busy, Row, RunAside, Statement
 from app.store.errors import StoreFailed
 
 _STATEMENT_MS = (
     30_000  # no statement of ours takes a second; one that hangs must not hold a run's end for ever
 )
+_IDLE = 4  # connections of slow queries that are kept
 _MIGRATION_LOCK = 0x53747564696F  # "Studio": the key of the advisory lock
 
 
@@ -34,6 +35,7 @@ class PostgresBackend:
         self._wait_s = wait_s
         self._dialect = PGDialect_psycopg(paramstyle="format")  # type: ignore[no-untyped-call]  # SQLAlchemy
         self._pool: Engine | None = None
+        self._idle: list[psycopg.Connection[t.Any]] = []
 
     def prepare(self, statement: Executable) -> Statement:
         """See :class:`app.store.db.Backend`."""
@@ -43,8 +45,28 @@ class PostgresBackend:
         """See :class:`app.store.db.Backend`."""
         return self._query(statement.sql, statement.bind(values))
 
-    def slow(self, statement: Statement, values: Mapping[str, t.Any]) -> None:
-        """See :class:`app.store.db.Backend`. The server works elsewhere, and waiting for it is cooperative."""
+    def slow(self, statement: Statement, values: Mapping[str, t.Any], run: RunAside) -> list[Row]:
+        """See :class:`app.store.db.Backend`. The server works elsewhere, and waiting for it is cooperative; but a pool
+        would take back the connection of a caller that was thrown out, so these queries have connections of their own.
+        """
+        while True:
+            idle = self._idle.pop() if self._idle else None
+            try:
+                raw = idle or self.connect()
+            except Busy as error:
+                raise StoreFailed("The database server could not answer.") from error
+            try:
+                found = raw.execute(statement.sql, statement.bind(values)).fetchall()
+            except psycopg.Error as error:
+                if idle is None or not raw.broken:  # else the server closed it while it was idle
+                    raise StoreFailed("The database server could not answer.") from error
+            else:
+                if len(self._idle) < _IDLE:
+                    self._idle.append(raw)
+                return [tuple(row) for row in found]
+            finally:
+                if raw not in self._idle:
+                    raw.close()
 
     def connect(self) -> psycopg.Connection[t.Any]:
         """See :class:`app.store.db.Backend`."""
@@ -94,6 +116,8 @@ class PostgresBackend:
 
     def close(self) -> None:
         """See :class:`app.store.db.Backend`."""
+        while self._idle:
+            self._idle.pop().close()
         if self._pool is not None:
             self._pool.dispose()
             self._pool = None

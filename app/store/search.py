@@ -36,29 +36,35 @@ ORDER BY f.score, c.id LIMIT :most
 """
 
 # ts_rank of one term grows with how often it is there, up to a bound, as BM25 does; what ts_rank does not know is how
-# rare a term is, so each is weighed by BM25's measure of that. 1: longer chunks count less.
+# rare a term is, so each is weighed by BM25's measure of that, taken from a sample: the oldest and the newest chunks.
+# Of a long query only the rarest terms count. 1: longer chunks count less.
 _POSTGRESQL = """
-WITH terms AS (SELECT CAST(term AS tsquery) AS term FROM unnest(CAST(:terms AS text[])) AS term),
-whole AS (
-    SELECT coalesce(sum(chunks), 0) AS size FROM documents WHERE collection_id = :collection AND version > 0
+WITH sample AS MATERIALIZED (
+    (SELECT terms FROM chunks WHERE collection_id = :collection ORDER BY id LIMIT :sample)
+    UNION ALL
+    (SELECT terms FROM chunks WHERE collection_id = :collection ORDER BY id DESC LIMIT :sample)
 ),
-weights AS (
-    SELECT term, ln(1 + (greatest(size - found, 0) + 0.5) / (found + 0.5)) AS weight
-    FROM terms, whole, LATERAL (
-        SELECT count(*) AS found FROM chunks WHERE collection_id = :collection AND terms @@ term
-    ) AS counted
+weights AS MATERIALIZED (
+    SELECT term, ln(1 + (total - found + 0.5) / (found + 0.5)) AS weight
+    FROM (SELECT CAST(term AS tsquery) AS term FROM unnest(CAST(:terms AS text[])) AS term) AS asked,
+        (SELECT count(*) AS total FROM sample) AS whole,
+        LATERAL (SELECT count(*) AS found FROM sample WHERE terms @@ term) AS counted
+    ORDER BY weight DESC LIMIT :rarest
 )
 SELECT c.document_id, d.source, d.title, c.starts, c.ends, c.text, f.score
 FROM (
     SELECT c.id, (SELECT sum(weight * ts_rank(c.terms, term, 1)) FROM weights) AS score
     FROM chunks AS c JOIN documents AS d ON d.id = c.document_id AND d.version = c.version
-    WHERE c.collection_id = :collection AND c.terms @@ CAST(:wanted AS tsquery)
+    WHERE c.collection_id = :collection
+        AND c.terms @@ (SELECT CAST(string_agg(CAST(term AS text), ' | ') AS tsquery) FROM weights)
     ORDER BY score DESC, c.id LIMIT :most
 ) AS f
 JOIN chunks AS c ON c.id = f.id
 JOIN documents AS d ON d.id = c.document_id
 ORDER BY f.score DESC, c.id
 """
+_SAMPLE = 1000
+_RAREST = 16
 
 
 class Search:
@@ -81,9 +87,8 @@ class Search:
             return []
         if not self._sqlite:
             quoted = [f"'{term}'" for term in wanted]
-            return self._passages(
-                {"collection": collection_id, "terms": quoted, "wanted": " | ".join(quoted), "most": limit}
-            )
+            values: dict[str, t.Any] = {"collection": collection_id, "terms": quoted, "most": limit}
+            return self._passages({**values, "sample": _SAMPLE, "rarest": _RAREST})
         any_of = " OR ".join(f'"{term}"' for term in wanted)
         values = {"wanted": f'collection_id : "{collection_id}" AND terms : ({any_of})', "most": limit}
         found = self._passages({**values, "pool": limit + _SPARE})

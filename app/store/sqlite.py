@@ -22,7 +22,7 @@ from sqlalchemy import Executable, NullPool, create_engine, event
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.engine import Connection
 
-from app.store.db import Busy, Row, Statement
+from app.store.db import Busy, Row, RunAside, Statement
 from app.store.errors import StoreFailed
 
 _BUSY_MS = 1000  # one attempt of the writer's thread; its patience is the writer's business
@@ -66,10 +66,11 @@ class SqliteBackend:
                     raise self.unreadable(error) from error
             gevent.sleep(0.01)
 
-    def slow(self, statement: Statement, values: Mapping[str, t.Any]) -> SlowQuery:
-        """See :class:`app.store.db.Backend`."""
+    def slow(self, statement: Statement, values: Mapping[str, t.Any], run: RunAside) -> list[Row]:
+        """See :class:`app.store.db.Backend`. SQLite works in the process that asks, so a thread asks."""
         self._check_exists()
-        return SlowQuery(self, statement.sql, statement.bind(values), self._wait_s)
+        query = SlowQuery(self, statement.sql, statement.bind(values), self._wait_s)
+        return run(query.rows, query.stop)
 
     def connect(self) -> sqlite3.Connection:
         """See :class:`app.store.db.Backend`."""
@@ -169,7 +170,7 @@ class SqliteBackend:
 
 
 class SlowQuery:
-    """See :class:`app.store.db.Query`. Its connection is opened and closed by the thread that runs it."""
+    """A query on a connection of its own, which the thread that runs it opens and closes."""
 
     def __init__(self, backend: SqliteBackend, sql: str, values: Row, wait_s: float) -> None:
         self._backend, self._sql, self._values, self._wait_s = backend, sql, values, wait_s
@@ -177,7 +178,10 @@ class SlowQuery:
         self._stopped = False
 
     def rows(self) -> list[Row]:
-        """See :class:`app.store.db.Query`."""
+        """Run it, once; all its rows.
+
+        :raises StoreFailed: the database cannot be read, or the query was stopped.
+        """
         try:
             raw = sqlite3.connect(
                 self._backend.path, timeout=self._wait_s, isolation_level=None, check_same_thread=False
@@ -195,7 +199,7 @@ class SlowQuery:
             raise self._backend.unreadable(error) from error
 
     def stop(self) -> None:
-        """See :class:`app.store.db.Query`."""
+        """End it, from any other thread; nobody wants its rows any more."""
         self._stopped = True
         raw = self._raw
         if raw is not None:

@@ -29,6 +29,16 @@ def made(tmp_path: Path) -> Iterator[Services]:
         yield opened
 
 
+class _Endless:
+    sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+    def bind(self, values: t.Any) -> tuple[t.Any, ...]:
+        return ()
+
+
+_ENDLESS = _Endless()
+
+
 def flow(*edges: str, **config: t.Any) -> dict[str, t.Any]:
     blocks = [
         ("find", "retrieve", {"collection": "handbook", **config}),
@@ -134,17 +144,14 @@ def test_a_stop_ends_a_search_at_once(made: Services, monkeypatch: pytest.Monkey
     backend = t.cast(t.Any, made.store)._backend
     real, searching, left = backend.slow, [], []
 
-    def slow(statement: t.Any, values: t.Any) -> t.Any:
-        query = real(statement, values)
-        if "MATCH" in statement.sql:
-            query._sql = (
-                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-            )
-            query._values = ()
-            rows, stop = query.rows, query.stop
-            query.rows = lambda: (searching.append(True), rows())[1]
-            query.stop = lambda: (left.append(True), stop())
-        return query
+    def slow(statement: t.Any, values: t.Any, run: t.Any) -> t.Any:
+        if "MATCH" not in statement.sql:
+            return real(statement, values, run)
+
+        def endless(rows: t.Any, stop: t.Any) -> t.Any:
+            return run(lambda: (searching.append(True), rows())[1], lambda: (left.append(True), stop()))
+
+        return real(_ENDLESS, {}, endless)
 
     monkeypatch.setattr(backend, "slow", slow)
     run, recorder = start(made, flow(), {"message": "holidays"})

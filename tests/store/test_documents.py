@@ -6,13 +6,15 @@ import sqlite3
 
 import gevent
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given
 from hypothesis import settings as how
 from hypothesis import strategies as st
 
-from app.store import Store
+from app.store import Store, StoreFailed
 from app.store.db import Link
 from app.store.documents import CollectionUnknown, Draft, VersionConflict
+from app.store.sqlite import SlowQuery
 
 PAGES = {
     "fox.txt": "The quick brown fox jumps over the lazy dog.",
@@ -229,40 +231,42 @@ def test_signs_of_query_languages_mean_nothing(filled: Store, query: str) -> Non
     assert set(sources(filled, query)) == set(words)
 
 
-def test_a_search_that_is_left_is_ended(sqlite_settings, open_store, monkeypatch) -> None:
+_ENDLESS = {
+    "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+    "postgresql": "SELECT pg_sleep(60)",
+}
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 10, 100])
+def test_who_leaves_a_search_leaves_nothing_behind(filled: Store, turns: int) -> None:
+    backend = filled._backend
+    endless = backend.prepare(sa.text(_ENDLESS[backend.name]))
+    jobs = [gevent.spawn(filled._aside.rows, endless, {}) for _ in range(6)]
+    for _ in range(turns):
+        gevent.sleep(0.001)
+    gevent.killall(jobs)
+    assert all(isinstance(job.value, gevent.GreenletExit) for job in jobs)
+    assert sources(filled, "fox") == ["fox.txt"]
+
+
+def test_a_search_that_is_left_is_ended(sqlite_settings, open_store) -> None:
     store = open_store(sqlite_settings)
     store.documents.put("c", Draft("a", "words"))
+    query = SlowQuery(store._backend, _ENDLESS["sqlite"], (), 1.0)
     ended = []
-    query = store._backend.slow(
-        store._backend.prepare(
-            __import__("sqlalchemy").text(
-                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-            )
-        ),
-        {},
-    )
-    real = query.rows
-    started = gevent.get_hub().loop.async_()
-    waiting = gevent.event.Event()
-    started.start(waiting.set)
 
     def rows() -> list[object]:
-        started.send()
         try:
-            return real()
-        except Exception as error:
-            ended.append(error)
+            return query.rows()
+        except StoreFailed as error:
+            ended.append(error.__cause__)
             raise
 
     job = gevent.spawn(store._aside.run, rows, query.stop)
-    assert waiting.wait(20)
-    started.close()
     while query._raw is None:
         gevent.sleep(0.001)
-    gevent.sleep(0.01)
     job.kill()
-    assert isinstance(job.value, gevent.GreenletExit)
     while not ended:
         gevent.sleep(0.001)
-    assert isinstance(ended[0].__cause__, sqlite3.OperationalError)
+    assert isinstance(ended[0], sqlite3.OperationalError)
     assert sources(store, "words", "c") == ["a"]
