@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -26,6 +27,8 @@ log = logging.getLogger("studio.agents")
 
 #: The model of a usage entry that stands for calls of more than one.
 SEVERAL = "several"
+#: What a call used in secret is told in steps of so many tokens, since options differ by a few.
+STEP = 64
 _FAILED = (
     "One of those who were asked in secret could not answer ({}). Which one, and why, is not told, since that would "
     "tell them apart."
@@ -92,11 +95,14 @@ class Company:
     """The agents of one execution of a block, asked one after the other, or at once when it is secret.
 
     :param secret: nobody may learn who answered what. :meth:`close` then has to be called, whatever happens.
+    :param models: those that may be asked in secret.
     """
 
-    def __init__(self, context: BlockContext, *, secret: bool = False) -> None:
+    def __init__(self, context: BlockContext, *, secret: bool = False, models: Collection[str] = ()) -> None:
         self.context = context
         self.secret = secret
+        self._models = frozenset(models)
+        self._used: ev.UsageReported | None = None
         #: Turns that were shown so far; the next agent's are counted from here.
         self.turns = 0
         self.taken: set[str] = set()
@@ -156,38 +162,66 @@ class Company:
             raise BlockError("block_failed", _FAILED.format("block_failed")) from None
 
     def close(self) -> None:
-        """Report as one entry what was used in secret, also by calls that failed or were stopped."""
+        """Report as one entry what was used in secret, also by calls that failed or were stopped.
+
+        Nothing of it depends on the order in which they came, or on which of those that might be asked were.
+        """
         if not self.spent:
             return
-        models = {report.model for report in self.spent}
+        models = self._models or {report.model for report in self.spent}
         costs = [report.cost for report in self.spent]
         known = [cost for cost in costs if cost is not None]
-        self.context.emit(
-            ev.UsageReported(
-                self.context.block,
-                models.pop() if len(models) == 1 else SEVERAL,
-                usage.total(report.tokens for report in self.spent),
-                sum(known) if len(known) == len(costs) else None,
-                self.spent[0].currency,
-                any(report.estimated for report in self.spent),
-            )
+        self._used = ev.UsageReported(
+            self.context.block,
+            min(models) if len(models) == 1 else SEVERAL,
+            usage.total(report.tokens for report in self.spent),
+            math.fsum(known) if len(known) == len(costs) else None,
+            "USD",
+            True,
         )
+        self.context.emit(self._used)
         self.spent = []
+
+    def spend(self, report: ev.UsageReported) -> None:
+        """Count what a call in secret used, rounded up: with the exact figures, prices that differ and options that
+        do would tell from the sums who chose which.
+        """
+        tokens = dict(report.tokens)
+        more = {name: -tokens[name] % STEP for name in ("output", "reasoning") if name in tokens}
+        for name, count in more.items():
+            tokens[name] += count
+        if "total" in tokens:
+            tokens["total"] += more.get("output", 0)
+        cost = None
+        if (
+            report.cost is not None
+        ):  # anew, not by what was added: that would leave the old sum in the last digits
+            cost = usage.cost_of(tokens, self.context.resolve_model(report.model).capabilities)
+        self.spent.append(msgspec.structs.replace(report, tokens=tokens, cost=cost))
 
     def totals(self) -> dict[str, t.Any]:
         """``tokens, toolCalls, cost`` of all answers together, as far as they are known; in secret no calls."""
         outputs = self._outputs
         found: dict[str, t.Any] = {}
-        if counts := usage.total(output["tokens"] for output in outputs if "tokens" in output):
-            found["tokens"] = counts
-        if not self.secret:
+        counted = [output["tokens"] for output in outputs if "tokens" in output]
+        if self.secret:
+            counted = [] if self._used is None else [self._used.tokens]
+        else:
             calls = [call for output in outputs for call in output["toolCalls"]["list"]]
             found["toolCalls"] = {"list": calls, "count": len(calls)}
+        if counts := usage.total(counted):
+            found = {"tokens": counts, **found}
         costs = [output["cost"] for output in outputs if "cost" in output]
         if costs and len(costs) == len(outputs):
-            sums = {key: sum(cost[key] for cost in costs) for key in ("input", "output", "total")}
-            found["cost"] = {**sums, "currency": costs[0]["currency"]}
+            found["cost"] = self._cost(costs)
         return found
+
+    def _cost(self, costs: Sequence[Mapping[str, t.Any]]) -> dict[str, t.Any]:
+        sums = {key: math.fsum(cost[key] for cost in costs) for key in ("input", "output", "total")}
+        if self._used is not None and self._used.cost is not None:
+            sums["total"] = self._used.cost
+            sums["output"] = max(0.0, sums["total"] - sums["input"])
+        return {**sums, "currency": "USD"}
 
 
 class _Inside:
@@ -290,7 +324,7 @@ class _Unseen(_Inside):
     def emit(self, event: t.Any) -> None:
         """Keep what was used."""
         if isinstance(event, ev.UsageReported):
-            self._company.spent.append(event)
+            self._company.spend(event)
 
     def flush(self) -> None:
         """There is nothing to send."""

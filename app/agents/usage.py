@@ -75,6 +75,18 @@ def price(usage: Usage, can: Capabilities) -> tuple[float, float] | None:
     return into / _MILLION, usage.output * can.price[1] / _MILLION
 
 
+def cost_of(tokens: Mapping[str, int], can: Capabilities) -> float | None:
+    """What counts in the contract's spelling cost in USD; None when that is not known."""
+    counted = Usage(
+        input=tokens.get("input"),
+        output=tokens.get("output"),
+        cache_read=tokens.get("cacheRead"),
+        cache_write=tokens.get("cacheWrite"),
+    )
+    parts = price(counted, can)
+    return None if parts is None else sum(parts)
+
+
 def total_cost(calls: Iterable[Spent]) -> dict[str, t.Any] | None:
     """``{input, output, total, currency}`` of several calls; None without calls, or when one's price is not known."""
     sums, any_call = (0.0, 0.0), False

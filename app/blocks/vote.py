@@ -154,7 +154,8 @@ class _Vote:
     def __init__(self, context: BlockContext, config: VoteConfig) -> None:
         self.context = context
         self.config = config
-        self.company = Company(context, secret=config.secret)
+        models = [use.value for use in models_of(voters=config.voters, moderator=config.moderator)]
+        self.company = Company(context, secret=config.secret, models=models)
         self.names = names_of(config.voters, _PART)
         self.question = asked_of(context, config.question)
 
