@@ -87,6 +87,8 @@ def _of(context: BlockContext, entry: McpEntry) -> _Listed:
     title = entry.mcp if isinstance(entry.mcp, str) else mcp_entries.inline(entry.mcp).title
     try:
         tools = context.mcp(entry.mcp, context.waits)
+        if not {tool.name for tool in tools}.issuperset(entry.tools or ()):  # it may have got some since
+            tools = context.mcp(entry.mcp, context.waits, fresh=True)
     except ToolFailed as failed:
         if entry.required:
             message = f"The MCP server {title} cannot be used; try again, or look into the log of the server."

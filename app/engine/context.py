@@ -190,7 +190,9 @@ class RunningBlock:
         """A registered tool."""
         return self._services.plugins.tools.get(name)
 
-    def mcp(self, server: str | Mapping[str, t.Any], waits: Waits) -> tuple[Tool, ...]:
+    def mcp(
+        self, server: str | Mapping[str, t.Any], waits: Waits, *, fresh: bool = False
+    ) -> tuple[Tool, ...]:
         """The tools of an MCP server."""
         services = self._services
         use = server_use(server, services.plugins.mcp, self.variables(), self.secrets)
@@ -198,7 +200,7 @@ class RunningBlock:
         try:
             return t.cast(
                 "tuple[Tool, ...]",
-                self.bounded(waits, seconds, lambda inner: services.mcp.tools(use, inner)),
+                self.bounded(waits, seconds, lambda inner: services.mcp.tools(use, inner, fresh)),
             )
         except TimeoutError:
             message = f"The MCP server {use.server.title} did not name its tools within {seconds:g} s."

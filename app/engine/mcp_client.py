@@ -72,12 +72,15 @@ class McpClient:
         self._listing: dict[str, _Asked] = {}
         self._tools: dict[str, tuple[float, tuple[Tool, ...]]] = {}
 
-    def tools(self, use: ServerUse, waits: Waits) -> tuple[Tool, ...]:
+    def tools(self, use: ServerUse, waits: Waits, fresh: bool = False) -> tuple[Tool, ...]:
         """All tools of a server, under its own names; the same tuple as long as they are the same.
 
+        :param fresh: ask for them anew.
         :raises ToolFailed: the server cannot be reached.
         """
         key = _key(use.server)
+        if fresh:
+            self._tools.pop(key, None)
         kept = self._tools.get(key)
         if kept is not None and time.monotonic() - kept[0] < FRESH_S:
             return kept[1]

@@ -134,11 +134,14 @@ class BlockContext(t.Protocol):
     def tool(self, name: str) -> Tool | None:
         """A registered tool by name."""
 
-    def mcp(self, server: str | Mapping[str, t.Any], waits: Waits) -> tuple[Tool, ...]:
+    def mcp(
+        self, server: str | Mapping[str, t.Any], waits: Waits, *, fresh: bool = False
+    ) -> tuple[Tool, ...]:
         """The tools of an MCP server, under its own names; asked for once, then kept while they are the same.
 
         :param server: a configured name, or a server written out as in a tool entry's ``mcp``.
-        :param waits: end the wait for it. :raises ToolFailed: it cannot be reached.
+        :param waits: end the wait for it. :param fresh: do not trust what was kept.
+        :raises ToolFailed: it cannot be reached.
         """
 
     def detector(self, name: str) -> Detector | None:

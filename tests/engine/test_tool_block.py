@@ -175,7 +175,7 @@ def test_what_is_wrong_with_a_document_is_told_with_its_path(made: Services) -> 
     at = "blocks[1].config."
     assert "double" in problems(made, doc("duoble"))[f"{at}tool"]
     assert set(problems(made, doc({"name": "x", "http": {"url": "ftp://x"}}))) == {f"{at}tool.http.url"}
-    assert set(problems(made, doc({"mcp": "docs"}))) == {f"{at}tool.mcp"}
+    assert set(problems(made, doc({"mcp": "docs"}))) == {f"{at}tool.mcp", f"{at}tool.tools"}
     assert set(problems(made, doc("double", arguments=[1]))) == {f"{at}arguments"}
     told = problems(made, doc("double", arguments={"key": "{{ secrets.KEY }}"}))
     assert set(told) == {f"{at}arguments.key"}

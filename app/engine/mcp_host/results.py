@@ -76,10 +76,10 @@ def reason(error: BaseException, status: int | None) -> str:
 
     :param status: the last HTTP status it sent, when that was no success.
     """
-    causes = list(_causes(error))
-    if status is not None and not any(why_not(e) for e in causes):
+    found = list(causes(error))
+    if status is not None and not any(why_not(e) for e in found):
         return f"answers with HTTP status {status}; check its url and headers"
-    return next((said for e in causes if (said := _said(e)) is not None), "broke the connection off")
+    return next((said for e in found if (said := _said(e)) is not None), "broke the connection off")
 
 
 def _said(error: BaseException) -> str | None:
@@ -93,7 +93,7 @@ def _said(error: BaseException) -> str | None:
         return "has a url or a header that cannot be sent"
     if isinstance(error, TimeoutError):
         return "did not start in time"
-    if isinstance(error, MCPError):
+    if isinstance(error, MCPError) and error.code != types.CONNECTION_CLOSED:
         return f"does not answer as an MCP server (code {error.code})"
     return None
 
@@ -104,10 +104,16 @@ def _ended(code: int | None) -> str:
     return "ended" if code is None else f"ended with code {code}; see the log"
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def plainly(error: BaseException) -> str:
+    """An exception for the log, by what is at its bottom."""
+    first = next(iter(causes(error)))
+    return f"{type(first).__name__}: {first}"
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
     """The exception with what it holds and what it came from, the innermost first."""
     for inner in getattr(error, "exceptions", ()):
-        yield from _causes(inner)
+        yield from causes(inner)
     if error.__cause__ is not None:
-        yield from _causes(error.__cause__)
+        yield from causes(error.__cause__)
     yield error

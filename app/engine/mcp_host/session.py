@@ -19,7 +19,7 @@ from mcp.client.subscriptions import ListenNotSupportedError
 from mcp.shared.exceptions import MCPError
 
 from app.engine.mcp_host import results
-from app.engine.mcp_host.results import MAX_TOOLS, Failed, reason
+from app.engine.mcp_host.results import MAX_TOOLS, Failed, plainly, reason
 from app.engine.mcp_host.stdio import MAX_LINE, Ended, say, stdio
 from app.net.guarded_transport import http_client
 
@@ -89,13 +89,14 @@ class Session:
     @asynccontextmanager
     async def _used(self) -> AsyncGenerator[Client]:
         """The open client; what the SDK raises becomes :class:`Failed`, and a lost session is dropped."""
-        client = await self._client()
-        task = self._task
         self.calls += 1
+        client = task = None
         try:
+            client = await self._client()
+            task = self._task
             yield client
         except asyncio.CancelledError:
-            if self.calls == 1 and self._server["url"] is None:
+            if client is not None and self.calls == 1 and self._server["url"] is None:
                 self._keep(asyncio.create_task(self._look_after(client, task)))
             raise
         except Failed:
@@ -103,7 +104,7 @@ class Session:
         except MCPError as error:
             await self._judge(error, task)
         except Exception as error:
-            say(self.title, f"{type(error).__name__}: {error}")
+            say(self.title, plainly(error))
             raise Failed(f"The MCP server {self.title} gave an answer that cannot be used.") from error
         finally:
             self.calls -= 1
@@ -167,7 +168,7 @@ class Session:
             if not opened.done():
                 self._not_opened(opened, error)
             elif not closing.is_set():
-                say(self.title, f"its session ended: {type(error).__name__}: {error}")
+                say(self.title, f"its session ended: {plainly(error)}")
         finally:
             if not opened.done():
                 opened.cancel()
@@ -175,7 +176,7 @@ class Session:
                 self._opened = None
 
     def _not_opened(self, opened: asyncio.Future[Client], error: Exception) -> None:
-        say(self.title, f"cannot be used: {type(error).__name__}: {error}")
+        say(self.title, f"cannot be used: {plainly(error)}")
         self._failure = f"The MCP server {self.title} {reason(self._ended or error, self._status)}."
         self._failures += 1
         wait = min(RETRY_MOST_S, RETRY_S * 2**self._failures)
