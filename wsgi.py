@@ -16,6 +16,7 @@ if Path(_app.__file__).resolve().parent.parent != Path(__file__).resolve().paren
     )
 
 from app import create_app
+from app.web import peers
 from app.web.direct import StreamMiddleware
 
 flask_app = create_app()
@@ -29,4 +30,10 @@ def _warm_up() -> None:
     flask_app.test_client().get("/api/health")
 
 
-application = StreamMiddleware(flask_app, _warm_up)
+def _listen() -> peers.Listener | None:
+    """Where other processes of this host reach the runs of this one."""
+    services = flask_app.extensions["studio"]
+    return peers.listen(services.settings.data_dir, services.store.owner_id)
+
+
+application = StreamMiddleware(flask_app, _warm_up, _listen)

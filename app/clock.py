@@ -17,6 +17,9 @@ from datetime import UTC, datetime
 #: From the digits of RFC 4648 to those of Crockford's base 32, lower case, which sort as their values do.
 _CROCKFORD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789abcdefghjkmnpqrstvwxyz")
 
+#: And from those to what ``int`` reads.
+_VALUES = str.maketrans("jkmnpqrstvwxyz", "ijklmnopqrstuv")
+
 
 def _encode(ten_bytes: bytes) -> str:
     """Sixteen digits."""
@@ -84,6 +87,17 @@ class SteppingClock:
     def new_id(self, prefix: str) -> str:
         """See :class:`Clock`."""
         return f"{prefix}_{next(self._counts.setdefault(prefix, itertools.count(1)))}"
+
+
+def time_of(id: str) -> int:
+    """Epoch milliseconds at which a :class:`SystemClock` made an id; 0 for what is none of its ids."""
+    _, _, digits = id.rpartition("_")
+    if len(digits) != 26:
+        return 0
+    try:
+        return int(digits[:10].translate(_VALUES), 32)
+    except ValueError:
+        return 0
 
 
 def rfc3339(ms: int) -> str:

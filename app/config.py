@@ -212,6 +212,13 @@ class Settings:
         10.0,
         "How long a write waits for a database that another process has locked before it fails.",
     )
+    vectors_mb: int = _setting(
+        "STUDIO_VECTORS_MB",
+        _whole(0, 1_000_000),
+        256,
+        "Memory for vectors of documents in each worker, in MB: four bytes a number, so 50,000 passages of 384 numbers "
+        "take 77. A collection that does not fit is read from the database by each search.",
+    )
     secrets_key: tuple[str, ...] = _setting(
         "STUDIO_SECRETS_KEY",
         _FERNET_KEYS,
@@ -285,6 +292,19 @@ class Settings:
         _seconds(0.05),
         60.0,
         "A reader that takes no byte for this long while some are waiting counts as gone.",
+    )
+    run_log_s: float = _setting(
+        "STUDIO_RUN_LOG_S",
+        _seconds(0),
+        300.0,
+        "How long the events of a run that has ended are kept for those who attach late; after that it is told from "
+        "its record. 0 keeps none.",
+    )
+    run_log_bytes: int = _setting(
+        "STUDIO_RUN_LOG_BYTES",
+        _whole(0),
+        32 * 1024 * 1024,
+        "Most bytes, by estimate, that a worker keeps of the events of runs that have ended; the oldest go first.",
     )
     stream_writer: str = _setting(
         "STUDIO_STREAM_WRITER",

@@ -16,6 +16,8 @@ BlockStatus = t.Literal["executed", "skipped", "failed"]
 ToolStatus = t.Literal["success", "error", "cancelled"]
 RunStatus = t.Literal["completed", "failed", "cancelled", "timed_out"]
 ResetReason = t.Literal["tool_turn", "iteration", "fallback", "guardrail", "resumed"]
+#: ``evicted``: no longer kept. ``worker_lost``: its process died.
+GapReason = t.Literal["evicted", "worker_lost"]
 CancelCause = t.Literal["client_disconnected", "stop_requested", "server_shutdown"]
 
 
@@ -293,7 +295,7 @@ class Gap(RunEvent, frozen=True, gc=False):
 
     first: int
     last: int
-    reason: str
+    reason: GapReason
 
 
 class Terminal(RunEvent, frozen=True, gc=False):

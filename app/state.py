@@ -39,6 +39,7 @@ class CallState(msgspec.Struct):
     arguments: t.Any = None
     result: t.Any = None
     ended_at: int | None = None
+    executing: bool = False
 
     def entry(self) -> dict[str, t.Any]:
         """See :func:`call_entry`."""
@@ -88,6 +89,12 @@ class BlockState(msgspec.Struct):
     settled: str | None = None
     calls: dict[str, CallState] = msgspec.field(default_factory=dict)
     spoke: bool = False
+
+    def standing(self) -> str:
+        """The text of the block as a reader has it who is shown all of it."""
+        if self.settled is not None:
+            return self.settled
+        return self.final_text if self.final_text is not None else self.partial + "".join(self.live)
 
 
 class RunState:
@@ -205,6 +212,12 @@ class RunState:
             raise InvariantBroken(f"call {event.id} of {event.block} was announced twice")
         state.calls[event.id] = CallState(event.id, event.name, event.turn, event.at)
 
+    def _tool_executing(self, ts: int, event: ev.ToolExecuting) -> None:
+        call = self._open(event.block).calls.get(event.id)
+        if call is not None:
+            call.executing = True
+            call.arguments = event.arguments
+
     def _tool_finished(self, ts: int, event: ev.ToolFinished) -> None:
         call = self._open(event.block).calls.get(event.id)
         if call is None or call.status is not None:
@@ -253,6 +266,11 @@ class RunState:
                 raise InvariantBroken(f"the run ended while {state.block} was running")
         self.terminal = event
         self.ended_at = ts
+
+    @property
+    def infos(self) -> Mapping[str, ev.BlockInfo]:
+        """What is known of blocks before they run, by instance path without indexes."""
+        return self._names
 
     def executions(self, block: str) -> int:
         """How often an instance has run, or was skipped, so far."""
@@ -307,6 +325,7 @@ _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.ThinkingDelta: RunState._thinking,
     ev.TurnEnded: RunState._turn_ended,
     ev.ToolStarted: RunState._tool_started,
+    ev.ToolExecuting: RunState._tool_executing,
     ev.ToolFinished: RunState._tool_finished,
     ev.AgentMessage: RunState._spoke,
     ev.VoteCast: RunState._spoke,

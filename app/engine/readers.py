@@ -34,6 +34,10 @@ class Readers:
     def __len__(self) -> int:
         return len(self._readers)
 
+    def only(self, reader: object) -> bool:
+        """Whether nobody else reads."""
+        return len(self._readers) == 1 and self._readers[0] is reader
+
     def add(self, reader: object) -> None:
         """Count a reader; a running grace time is over."""
         self._readers.append(reader)

@@ -44,14 +44,18 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
         "human_wait_ms": 0,
         "owner_id": run.services.store.owner_id,
         "owner_epoch": 1,
-        "seq_reserved": 0,
+        # At its end the run says with which number: what is told of it later goes on from there.
+        "seq_reserved": 0 if terminal is None else run.log.last + 1,
         "model_failures": _model_failures(state) or None,
     }
     return row
 
 
 def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:
-    if terminal is None or isinstance(terminal, ev.RunCompleted):
+    if isinstance(terminal, ev.RunCompleted):
+        failure = terminal.error or "The run failed."
+        return None if terminal.success else {"code": "block_failed", "message": failure}
+    if terminal is None:
         return None
     code, message = settle.reason(terminal)
     error = {"code": code, "message": message}

@@ -15,6 +15,7 @@ import gevent
 from gevent.event import Event
 
 from app.engine.emitter import Subscriber
+from app.engine.retained import KeptRun, Retained
 from app.engine.run import Run, RunRequest
 from app.engine.scope import spawn_service, start_run, stop_service
 from app.errors import ApiError
@@ -45,6 +46,8 @@ class RunRegistry:
         self._empty = Event()
         self._empty.set()
         self._tasks: list[t.Any] = []
+        settings = services.settings
+        self._retained = Retained(settings.run_log_s, settings.run_log_bytes)
         self.draining = False
 
     def __len__(self) -> int:
@@ -59,6 +62,7 @@ class RunRegistry:
             self._tasks = [
                 spawn_service(self._every, SWEEP_S, self._sweep, "looking for lost runs"),
                 spawn_service(self._every, STOP_S, self._stop_asked, "looking for runs to stop"),
+                spawn_service(self._every, SWEEP_S, self._retained.sweep, "letting go of old run logs"),
             ]
 
     def admit(self, key_id: str | None, address: str | None) -> None:
@@ -121,12 +125,17 @@ class RunRegistry:
         """A live run of this process."""
         return self._runs.get(run_id)
 
+    def ended(self, run_id: str) -> KeptRun | None:
+        """A run that ended in this process and whose log is still kept."""
+        return self._retained.get(run_id)
+
     def live(self) -> list[Run]:
         """The live runs of this process, in order of their start."""
         return list(self._runs.values())
 
     def _ended(self, run: Run) -> None:
         self._runs.pop(run.id, None)
+        self._retained.keep(run)
         if run.request.key_id is not None:
             _less(self._by_key, run.request.key_id)
         address = self._addresses.pop(run.id, None)

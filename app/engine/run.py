@@ -56,7 +56,6 @@ class RunRequest:
     :ivar on_disconnect: ``cancel`` or ``continue`` when the last reader has gone for ``disconnect_grace_s``.
     :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
     :ivar thread: the thread it has entered; None outside of any.
-    :ivar surface: how its starter follows it; those who attach and name none get the same.
     :ivar selections: what its starter selected of the outputs; None: nothing was selected.
     """
 
@@ -72,7 +71,6 @@ class RunRequest:
     disconnect_grace_s: float = 0.0
     show_thinking: bool = False
     thread: ThreadRow | None = None
-    surface: str = "agent-events-v1"
     selections: tuple[Selection, ...] | None = None
 
     @property

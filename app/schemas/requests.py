@@ -29,7 +29,7 @@ class ExecuteBody:
     )
     stream: bool = dataclasses.field(default=False, metadata={"doc": "Answer with a stream of agent events."})
     asynchronous: bool = dataclasses.field(
-        default=False, metadata=_key("async", "Answer 202 at once. Not supported yet.")
+        default=False, metadata=_key("async", "Answer 202 at once; the run goes on by itself.")
     )
     selected_outputs: tuple[str, ...] | None = dataclasses.field(
         default=None,
@@ -58,18 +58,13 @@ def load_execute(body: t.Any) -> ExecuteBody:
 
     ``input`` of the result is what the run gets: a bare string as ``{"message": ...}``, none as ``{}``.
 
-    :raises ValidationFailed: 400 with every problem; code ``not_supported`` for ``async: true`` alone.
+    :raises ValidationFailed: 400 with every problem.
     """
     parsed, problems = derive.load(ExecuteBody, body, null_unset=False)
     if parsed is None:
         raise ValidationFailed(in_document_order(body, problems))
-    if parsed.asynchronous:
-        if parsed.stream:
-            raise ValidationFailed(
-                [Problem("async", "stream and async exclude each other; send one of them")]
-            )
-        message = "async runs are not supported yet; leave it out and wait, or send stream: true"
-        raise ValidationFailed([Problem("async", message)], code="not_supported")
+    if parsed.asynchronous and parsed.stream:
+        raise ValidationFailed([Problem("async", "stream and async exclude each other; send one of them")])
     if isinstance(parsed.input, Mapping):
         return parsed
     return dataclasses.replace(parsed, input=run_input(parsed.input))

@@ -44,6 +44,7 @@ _END = (
     "queued_ms",
     "active_ms",
     "human_wait_ms",
+    "seq_reserved",
     "model_failures",
 )
 _DEFAULTS: Mapping[str, t.Any] = {"owner_epoch": 1, "seq_reserved": 0, "status": "running"}
@@ -167,7 +168,7 @@ class Runs:
         """
         run_id: str = row["id"]
         owner = row.get("owner_id") or self._owner_id
-        end = (*_encode(_END_FIELDS, row), run_id, owner, row.get("owner_epoch", 1))
+        end = (*_encode(_END_FIELDS, {**_DEFAULTS, **row}), run_id, owner, row.get("owner_epoch", 1))
         block_rows = [(run_id, place, *_encode(_BLOCK_FIELDS, item)) for place, item in enumerate(blocks)]
         usage_rows = [(run_id, place, *_encode(_USAGE_FIELDS, item)) for place, item in enumerate(usage)]
 

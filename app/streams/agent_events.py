@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import functools
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app import events as ev
 from app.encoding import dumps
 from app.errors import RunError
+from app.state import BlockState, RunState
 from app.streams.final import Selection, final_data, selects
 from app.streams.rights import Rights
 
 SENTINEL = b'data: "[DONE]"\n\n'
+_TOOL_START = b'{"blockId":%b,"event":"tool","phase":"start","id":%b,"name":%b}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,44 @@ class AgentEvents:
         event = envelope.event
         handler = self._handlers.get(type(event))
         return b"" if handler is None or self.done else handler(self, event, envelope.seq)
+
+    def gap(self, envelope: ev.Envelope, state: RunState) -> bytes:
+        """See :class:`app.streams.projection.Projection`. Without the header nothing was provisional, so nothing is
+        taken back: what has settled meanwhile follows.
+        """
+        if self._options.final_only:
+            return b""
+        self._structured = frozenset(name for name, info in state.infos.items() if info.structured)
+        if not self._options.negotiated:
+            settled = sorted(
+                (block for block in state.blocks.values() if block.settled), key=lambda b: b.ended_at or 0
+            )
+            events = [ev.AnswerSettled(block.block, block.settled or "") for block in settled]
+            return b"".join(self._settled(event, envelope.seq) for event in events)
+        event = t.cast(ev.Gap, envelope.event)
+        self._texts = {}
+        body = {"event": "gap", "from": event.first, "to": event.last, "reason": event.reason}
+        frames = [dumps(body)]
+        for block in state.blocks.values():
+            frames += self._standing(block)
+        return b"".join(b"data: %b\n\n" % data for data in frames[:-1]) + self._frame(
+            envelope.seq, frames[-1]
+        )
+
+    def _standing(self, block: BlockState) -> Iterator[bytes]:
+        """What a reader has to know of a block it missed: its text, and its open calls."""
+        state = self._text_of(block.block)
+        if state is not None and (state.live or block.settled is not None):
+            text = block.standing()
+            state.turn_length = 0 if block.turn < 0 else sum(map(len, block.live))
+            if text:
+                joint = "\n\n" if self._options.separator and self._another_stands(state) else ""
+                state.length = len(text)
+                yield b'{"blockId":%b,"chunk":%b}' % (dumps(block.block), dumps(joint + text))
+        if self._options.rights.tools:
+            for call in block.calls.values():
+                if call.status is None:
+                    yield _TOOL_START % (dumps(block.block), dumps(call.id), dumps(call.name))
 
     # -- framing -----------------------------------------------------------------------------
 
@@ -199,8 +239,7 @@ class AgentEvents:
         return self._frame(seq, data % (dumps(event.block), dumps("" if event.redacted else event.text)))
 
     def _tool_started(self, event: ev.ToolStarted, seq: int) -> bytes:
-        data = b'{"blockId":%b,"event":"tool","phase":"start","id":%b,"name":%b}'
-        return self._frame(seq, data % (dumps(event.block), dumps(event.id), dumps(event.name)))
+        return self._frame(seq, _TOOL_START % (dumps(event.block), dumps(event.id), dumps(event.name)))
 
     def _tool_finished(self, event: ev.ToolFinished, seq: int) -> bytes:
         data = b'{"blockId":%b,"event":"tool","phase":"end","id":%b,"name":%b,"status":%b}'

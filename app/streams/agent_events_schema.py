@@ -15,7 +15,7 @@ import typing as t
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from app.events import ResetReason, ToolStatus
+from app.events import GapReason, ResetReason, ToolStatus
 
 Instant = t.Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Milliseconds = t.Annotated[int, Meta(ge=0)]
@@ -72,6 +72,16 @@ class SoftFailure(Frame, tag_field="event", tag="stream_error"):
 
     error: str
     block_id: str | UnsetType = UNSET
+
+
+class Missing(Frame, tag_field="event", tag="gap"):
+    """For those who attach: the events from number `from` to number `to` cannot be told any more. No text and no open
+    tool that is shown stands; the text that does follows, and the tools that are open.
+    """
+
+    first: t.Annotated[int, Meta(ge=1)] = msgspec.field(name="from")
+    last: t.Annotated[int, Meta(ge=1)] = msgspec.field(name="to")
+    reason: GapReason
 
 
 class ToolCall(Frame):
@@ -189,6 +199,7 @@ _NEGOTIATED = (
     ToolStart,
     ToolEnd,
     SoftFailure,
+    Missing,
     Final,
     Error,
     Sentinel,

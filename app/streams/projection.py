@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from app.events import Envelope
+from app.state import RunState
 
 
 class Projection(t.Protocol):
@@ -19,3 +20,10 @@ class Projection(t.Protocol):
 
     def frames(self, envelope: Envelope) -> bytes:
         """The frames of this envelope, possibly several; ``b""`` when this reader gets none of it."""
+
+    def gap(self, envelope: Envelope, state: RunState) -> bytes:
+        """The frames for a range that cannot be told: what stands at its end, in place of everything given before.
+
+        :param envelope: a ``Gap`` with the place of the last envelope that is missing.
+        :param state: how the run stood there; what follows is given to :meth:`frames` again.
+        """

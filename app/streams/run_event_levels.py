@@ -46,6 +46,13 @@ _CALL = "tool_call_id, node_id, tool_name"
 #: Every event there is.
 EVENTS: tuple[EventRow, ...] = (
     EventRow("thread", "thread_id", "First, in every run.", "minimal"),
+    EventRow(
+        "gap",
+        "from, to, reason",
+        "Only for those who [attach](#attaching): the events between cannot be told any more. Text and nodes that you "
+        "show do not stand; what stands follows.",
+        "minimal",
+    ),
     EventRow("workflow_node_start", _NODE, "A block begins.", "messages"),
     EventRow(
         "workflow_node_end",

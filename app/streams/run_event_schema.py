@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from app.events import RunStatus, ToolStatus
+from app.events import GapReason, RunStatus, ToolStatus
 from app.streams.agent_events_schema import Count, Instant, Milliseconds
 from app.streams.run_event_data import MIRRORED
 from app.streams.run_event_levels import EVENTS
@@ -79,6 +79,14 @@ class ThreadData(Data):
     """The thread this run belongs to; send it to continue."""
 
     thread_id: str
+
+
+class Missing(Data):
+    """The numbers of the first and the last event that cannot be told; what stands after them follows."""
+
+    first: t.Annotated[int, Meta(ge=1)] = msgspec.field(name="from")
+    last: t.Annotated[int, Meta(ge=1)] = msgspec.field(name="to")
+    reason: GapReason
 
 
 class NodeData(Data):
@@ -269,6 +277,7 @@ class Done(Data):
 #: Type of event to the class of its ``data``.
 DATA: Mapping[str, type[Data]] = {
     "thread": ThreadData,
+    "gap": Missing,
     "workflow_node_start": NodeStart,
     "workflow_node_end": NodeEnd,
     "workflow_loop": Loop,

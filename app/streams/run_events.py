@@ -12,13 +12,13 @@ older clients' members at the top finds them there as well: ``usage``, ``tool_na
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from app import events as ev
 from app.clock import rfc3339
 from app.encoding import dumps
-from app.state import plain
+from app.state import BlockState, RunState, plain
 from app.streams import sse
 from app.streams.final import selects
 from app.streams.rights import Rights
@@ -114,15 +114,55 @@ class RunEvents:
         handler = _HANDLERS.get(type(event))
         if handler is None:
             return b""
-        items = [item for item in handler(self, event) if self._may(item)]
+        data = self._frames(envelope, handler(self, event))
         if isinstance(event, ev.Terminal):
             self.done = True
-        last = len(items) - 1
-        return b"".join(
-            self._frame(envelope, kind, data, place == last) for place, (kind, data, _) in enumerate(items)
-        )
+        return data
+
+    def gap(self, envelope: ev.Envelope, state: RunState) -> bytes:
+        """See :class:`app.streams.projection.Projection`."""
+        event = t.cast(ev.Gap, envelope.event)
+        self._infos = dict(state.infos)
+        self._nodes, self._asked, self._answered, self._thinking = {}, set(), set(), {}
+        self._pinned = state.pinned
+        self._sent = 0
+        items: list[_Item] = [] if event.first > 1 else [self._begins()]
+        items.append(("gap", {"from": event.first, "to": event.last, "reason": event.reason}, False))
+        for block in state.blocks.values():
+            items += self._standing(block)
+        return self._frames(envelope, items)
+
+    def _standing(self, block: BlockState) -> Iterator[_Item]:
+        """What a reader has to know of a block it missed: that it runs, what it said, and its open calls."""
+        node = _Node(block.type, block.name, block.execution)
+        if block.status == "running":
+            self._nodes[block.block] = node
+            yield self._node_starts(block.block, node)
+        text = block.standing() if block.block == self._options.lone else ""
+        if text:
+            if self._lone is not None:
+                self._sent = len(text)
+            yield "chat_chunk", {"content": text, "node_id": block.block}, self._is_answer(block.block)
+        elif block.status == "executed" and plain(block.block) in self._options.speakers:
+            text = text_of(block.output, block.type)
+            if text:
+                yield self._message(block.block, text, block.name, self._is_answer(block.block))
+        for call in block.calls.values():
+            if call.executing and call.status is None:
+                began = ev.ToolExecuting(
+                    block.block, call.turn, call.id, call.name, call.arguments, call.started_at
+                )
+                yield from self._executing(began)
 
     # -- framing -----------------------------------------------------------------------------
+
+    def _frames(self, envelope: ev.Envelope, items: Iterable[_Item]) -> bytes:
+        """Those of ``items`` this reader gets, with the id on the last."""
+        shown = [item for item in items if self._may(item)]
+        last = len(shown) - 1
+        return b"".join(
+            self._frame(envelope, kind, data, place == last) for place, (kind, data, _) in enumerate(shown)
+        )
 
     def _may(self, item: _Item) -> bool:
         shown = self._shown.get(item[0])
@@ -165,7 +205,10 @@ class RunEvents:
 
     def _run_started(self, event: ev.RunStarted) -> Iterator[_Item]:
         self._infos = {info.id: info for info in event.blocks}
-        yield "thread", {"thread_id": self._options.thread_id}, False
+        yield self._begins()
+
+    def _begins(self) -> _Item:
+        return "thread", {"thread_id": self._options.thread_id}, False
 
     def _child_started(self, event: ev.ChildStarted) -> Iterator[_Item]:
         base = plain(event.block)
@@ -176,11 +219,14 @@ class RunEvents:
         node = _Node(event.type, event.name, event.execution)
         self._nodes[event.block] = node
         self._answered.discard(event.block)
-        yield "workflow_node_start", node_of(event.block, node.type, node.name, node.execution), False
+        yield self._node_starts(event.block, node)
         if event.type == RETRIEVE:
             yield "search_started", {"node_id": event.block}, False
         elif event.type == RESPONSE:
             yield "processing_final_response", {"node_id": event.block}, False
+
+    def _node_starts(self, block: str, node: _Node) -> _Item:
+        return "workflow_node_start", node_of(block, node.type, node.name, node.execution), False
 
     def _block_finished(self, event: ev.BlockFinished) -> Iterator[_Item]:
         node = self._nodes.pop(event.block, None)

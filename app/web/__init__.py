@@ -17,6 +17,7 @@ if t.TYPE_CHECKING:
 def install(app: Flask, services: Services) -> None:
     """Put every route, check and handler on ``app``."""
     from app.web import (
+        attach,
         auth,
         capability_table,
         errors,
@@ -39,6 +40,7 @@ def install(app: Flask, services: Services) -> None:
     execute.install(app, services)
     run_events.install(app, services)
     runs.install(app)
+    attach.install(app, services)
     threads.install(app)
     memory.install(app)
     secrets.install(app)

@@ -52,6 +52,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("DELETE", "/api/threads/<thread_id>/memory", "key", "run", own="only"),
     Credential("GET", "/api/runs", "key", "read", own="also"),
     Credential("GET", "/api/runs/<run_id>", "key", "read", own="also"),
+    Credential("GET", "/api/runs/<run_id>/events", "key", "read", own="also"),
     Credential("POST", "/api/runs/<run_id>/cancel", "key", "run", own="only"),
     Credential("GET", "/api/secrets", "key", "admin"),
     Credential("PUT", "/api/secrets/<secret_name>", "key", "admin"),

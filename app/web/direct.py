@@ -199,9 +199,9 @@ class SocketTransport:
         """See :class:`app.web.subscriber.Transport`."""
         size = len(data)
         self.sent += size
-        payload = b"%x\r\n%b\r\n" % (size, data) if size else b""  # an empty chunk would be the end
-        if last:
-            payload += b"0\r\n\r\n"
+        payload = b"%x\r\n%b\r\n" % (size, data)
+        if last:  # of nothing: an empty chunk is the end already
+            payload = payload + b"0\r\n\r\n" if size else b"0\r\n\r\n"
         sock = self._sock
         self._last = last
         if self._buffer or sock is None:

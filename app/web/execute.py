@@ -21,7 +21,7 @@ from app.web.answer import answer_body
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import unauthorized
-from app.web.http import client_address, read_object
+from app.web.http import client_address, json_response, read_object
 from app.web.negotiation import SETTLED, Negotiation, check_flags, negotiate
 from app.web.watch import watch_request
 from app.workflows import selectors
@@ -51,6 +51,11 @@ class Executor:
             )
             raise ValidationFailed([problem], code="not_supported")
         body = load_execute(data)
+        if anonymous and body.asynchronous:
+            problem = Problem(
+                "async", "needs a key, for only it can reach the run later; send it in X-API-Key"
+            )
+            raise ValidationFailed([problem])
         if anonymous and body.version is not None:
             self._require_public(workflow_id, body.version)
         found = self._catalog.find(workflow_id, body.version, g.get("generation"))
@@ -62,7 +67,9 @@ class Executor:
         check_ready(found, self._services, public=anonymous)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         self._services.runs.admit(who.key_id, address)
-        run_request = self._run_request(found, body, who)
+        run_request = self._run_request(found, body, who, selections)
+        if body.asynchronous:
+            return self._begin(run_request, address)
         rights = Rights(body.include_thinking, body.include_tool_calls, payloads=not anonymous)
         if body.stream:
             return self._stream(run_request, agreed, selections, rights, address)
@@ -73,7 +80,13 @@ class Executor:
         if not self._catalog.is_public(workflow_id, version):
             raise unauthorized("Send your key in the header X-API-Key; this workflow is not public.")
 
-    def _run_request(self, found: Runnable, body: ExecuteBody, who: Caller) -> RunRequest:
+    def _run_request(
+        self,
+        found: Runnable,
+        body: ExecuteBody,
+        who: Caller,
+        selections: tuple[selectors.Selection, ...] | None,
+    ) -> RunRequest:
         settings = found.workflow.settings
         limit = settings.timeout_s
         run_id = self._services.clock.new_id("run")
@@ -87,9 +100,11 @@ class Executor:
             key_id=who.key_id,
             conversation_id=body.conversation_id,
             thread=self._thread(found.workflow_id, who, body.conversation_id, run_id),
-            on_disconnect=settings.on_disconnect,
+            # Nobody reads it to begin with; whoever looks in may leave again.
+            on_disconnect="continue" if body.asynchronous else settings.on_disconnect,
             disconnect_grace_s=settings.disconnect_grace_s,
             show_thinking=body.include_thinking,
+            selections=selections,
         )
 
     def _thread(self, workflow_id: str, who: Caller, name: str | None, run_id: str) -> ThreadRow | None:
@@ -119,6 +134,15 @@ class Executor:
             return self._services.runs.start(run_request, (subscriber,), address=address)
 
         return streaming.respond(AgentEvents(options), start, dict(agreed.echo), run_request.run_id)
+
+    def _begin(self, run_request: RunRequest, address: str) -> Response:
+        """Start it for nobody in particular (contract 3.4, ``async``)."""
+        run = self._services.runs.start(run_request, address=address)
+        where = f"/api/runs/{run.id}"
+        body = {"runId": run.id, "statusUrl": where, "eventsUrl": f"{where}/events"}
+        response = json_response(body, 202)
+        response.headers["X-Run-Id"] = run.id
+        return response
 
     def _wait(
         self,

@@ -62,6 +62,11 @@ def negotiate(environ: Mapping[str, str]) -> Negotiation:
     return Negotiation(True, separator, {name: PROTOCOL for name, _, _ in sent})
 
 
+def joins_blocks(environ: Mapping[str, str]) -> bool:
+    """Whether the client sends the alias, as those do who join the text of all blocks."""
+    return any(alias and PROTOCOL in _tokens(environ.get(key, "")) for _, key, alias in HEADERS)
+
+
 def check_flags(flags: Sequence[tuple[str, bool]], stream: bool, negotiated: bool) -> None:
     """Refuse exposure that could not be shown.
 

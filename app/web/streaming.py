@@ -20,6 +20,9 @@ from app.web.subscriber import HIGH_WATER, Run, Subscriber
 from app.web.sweep import StreamService
 from app.web.watch import Handle, watch_request
 
+if t.TYPE_CHECKING:
+    from app.web.relay import Relayed
+
 Start = Callable[[Subscriber], Run]
 
 #: Where a stream stands in the WSGI environment for :mod:`app.web.direct`.
@@ -29,16 +32,27 @@ ENVIRON_KEY = "studio.stream"
 _PIECE = 64 * 1024
 
 
-def respond(projection: Projection, start: Start, headers: Mapping[str, str], run_id: str) -> Response:
+def respond(
+    projection: Projection,
+    start: Start,
+    headers: Mapping[str, str],
+    run_id: str,
+    after: int | None = None,
+) -> Response:
     """The streaming answer of the current request.
 
     Every check that can be a 4xx is done before this is called.
 
-    :param start: starts the run for this reader and returns it. Called once, outside the request context,
+    :param start: starts (or finds) the run for this reader and returns it. Called once, outside the request context,
         when the server takes the answer; never when the answer is thrown away before that.
     :param headers: further response headers, such as the echo of a negotiated protocol.
+    :param after: see :class:`app.web.subscriber.Subscriber`.
     """
-    stream = Stream(projection, start, service(current_app))
+    return answer(Stream(projection, start, service(current_app), after), headers, run_id)
+
+
+def answer(stream: Stream | Relayed, headers: Mapping[str, str], run_id: str) -> Response:
+    """The streaming answer of the current request, from a stream that is made already."""
     environ = request.environ
     environ[ENVIRON_KEY] = stream
     response = Response(IteratorTransport(stream, environ), headers={**sse.HEADERS, "X-Run-Id": run_id})
@@ -64,20 +78,23 @@ class Stream:
     :ivar direct: the configuration lets the stream take the socket.
     """
 
-    __slots__ = ("_start", "direct", "projection", "service")
+    __slots__ = ("_after", "_start", "direct", "projection", "service")
 
-    def __init__(self, projection: Projection, start: Start, service: StreamService) -> None:
+    def __init__(
+        self, projection: Projection, start: Start, service: StreamService, after: int | None = None
+    ) -> None:
         self.projection = projection
         self.service = service
         self.direct = service.direct
         self._start = start
+        self._after = after
 
     def begin(self, transport: t.Any) -> Subscriber:
         """Start the run with a reader on ``transport``.
 
         :raises Exception: whatever starting raises; nothing was sent then.
         """
-        subscriber = Subscriber(self.projection, transport, self.service)
+        subscriber = Subscriber(self.projection, transport, self.service, self._after)
         transport.reader = subscriber
         subscriber.bind(self._start(subscriber))
         if not subscriber.closed:
@@ -88,11 +105,11 @@ class Stream:
 class IteratorTransport:
     """Hands the frames to the WSGI server as its response iterable."""
 
-    def __init__(self, stream: Stream, environ: Mapping[str, t.Any]) -> None:
+    def __init__(self, stream: Stream | Relayed, environ: Mapping[str, t.Any]) -> None:
         self.pending = 0
         self.progressed = False
-        self.reader: Subscriber | None = None
-        self._stream: Stream | None = stream
+        self.reader: Subscriber | Relayed | None = None
+        self._stream: Stream | Relayed | None = stream
         self._environ: Mapping[str, t.Any] | None = environ
         self._socket: t.Any = None
         self._watch: Handle | None = None
@@ -152,7 +169,7 @@ class IteratorTransport:
             self.reader.lost()
         self._stop_watch()
 
-    def _begin(self, stream: Stream) -> None:
+    def _begin(self, stream: Stream | Relayed) -> None:
         environ = self._environ or {}
         self._stream = self._environ = None
         reader = stream.begin(self)

@@ -2,19 +2,27 @@
 
 Law of this room: ``deliver`` appends bytes, ``flush`` hands them to the transport in one piece, neither
 switches greenlets. What a reader has not taken yet is bounded: over :data:`HIGH_WATER` it shuts the run's
-flow gate, under :data:`LOW_WATER` it opens it again. A reader that fails is cut, never half served.
+flow gate, under :data:`LOW_WATER` it opens it again. Where it may not slow the run (somebody else reads, too, or
+it came later) it is taken off the run instead and reads the log, slice by slice on the hub, until it is up to date.
+A reader that fails is cut, never half served.
 """
 
 from __future__ import annotations
 
+import logging
 import typing as t
+
+from gevent import get_hub
 
 from app.events import Envelope
 from app.streams import sse
 from app.streams.projection import Projection
+from app.streams.replay import Log, Replay
 
 if t.TYPE_CHECKING:
     from app.web.sweep import StreamService
+
+log = logging.getLogger("studio.streams")
 
 #: Bytes waiting for a reader at which its run stops reading from the model, and at which it goes on.
 HIGH_WATER = 256 * 1024
@@ -34,9 +42,20 @@ class Gate(t.Protocol):
 
 
 class Run(t.Protocol):
-    """What a reader needs of a run. Both may be called from the hub and never block."""
+    """What a reader needs of a run. All may be called from the hub and never block."""
 
-    gate: t.Any  # a Gate
+    @property
+    def log(self) -> Log:
+        """What it said."""
+
+    def sole(self, subscriber: t.Any) -> bool:
+        """Whether this reader may slow the run by its ``gate``."""
+
+    def follow(self, subscriber: t.Any) -> None:
+        """Deliver to this reader from the next event on."""
+
+    def unfollow(self, subscriber: t.Any) -> None:
+        """Deliver no more to it."""
 
     def reader_gone(self, subscriber: t.Any) -> None:
         """This reader has left; what that means is the run's policy."""
@@ -62,6 +81,7 @@ class Transport(t.Protocol):
 class Subscriber:
     """One reader of one run. The emitter's ``Subscriber`` protocol.
 
+    :param after: None for who starts the run; else the number of the last event the reader has, 0 for none.
     :ivar closed: nothing more will be sent: the body is over, or the reader has gone.
     """
 
@@ -70,6 +90,8 @@ class Subscriber:
         "_batch",
         "_frames",
         "_gated",
+        "_replay",
+        "_scheduled",
         "_service",
         "closed",
         "projection",
@@ -79,10 +101,16 @@ class Subscriber:
         "transport",
     )
 
-    def __init__(self, projection: Projection, transport: Transport, service: StreamService) -> None:
+    def __init__(
+        self,
+        projection: Projection,
+        transport: Transport,
+        service: StreamService,
+        after: int | None = None,
+    ) -> None:
         self.projection = projection
         self.transport = transport
-        self.run: Run | None = None
+        self.run: t.Any = None  # a Run
         self.closed = False
         self.quiet = 0
         self.stalled = 0
@@ -90,16 +118,21 @@ class Subscriber:
         self._frames = projection.frames
         self._batch: list[bytes] = []
         self._gated = False
+        #: Where it reads the log, while the run does not deliver to it.
+        self._replay = None if after is None else Replay(0, after)
+        self._scheduled = False
 
-    def bind(self, run: Run) -> None:
-        """The run has been started for this reader."""
+    def bind(self, run: t.Any) -> None:
+        """The run (a :class:`Run`) has been started for this reader, or found."""
         if self.closed:
             if not self.projection.done:
                 run.reader_gone(self)
             return
         self.run = run
-        if self.transport.pending > HIGH_WATER:
-            self._shut()
+        if self._replay is not None:
+            self._schedule()
+        elif self.transport.pending > HIGH_WATER:
+            self._over()
 
     # -- from the run ------------------------------------------------------------------------
 
@@ -131,15 +164,18 @@ class Subscriber:
             self.lost()
             return
         transport.write(data, last)
-        if transport.pending > HIGH_WATER and not self._gated:
-            self._shut()
+        if transport.pending > HIGH_WATER:
+            self._over()
 
     # -- from the transport ------------------------------------------------------------------
 
     def relieved(self) -> None:
         """The client took bytes."""
-        if self._gated and self.transport.pending < LOW_WATER:
-            self._open()
+        if self.transport.pending < LOW_WATER:
+            if self._replay is not None:
+                self._schedule()
+            else:
+                self._open()
 
     def finished(self) -> None:
         """The client has the whole body."""
@@ -175,12 +211,57 @@ class Subscriber:
         self._open()  # a run that goes on without this reader may not wait for it
         self.run = None  # run and reader hold each other: neither may wait for the garbage collector
 
-    def _shut(self) -> None:
-        if self.run is not None:
+    # -- too much waits ----------------------------------------------------------------------
+
+    def _over(self) -> None:
+        """Too much waits for this reader: slow the run, or leave it and read its log later."""
+        run = self.run
+        if run is None or self.projection.done:
+            return
+        if run.sole(self):
             self._gated = True
-            self.run.gate.shut()
+            run.gate.shut()
+            return
+        self._gated = False
+        run.unfollow(self)
+        self._replay = Replay(run.log.last, run.log.last)
 
     def _open(self) -> None:
         if self._gated and self.run is not None:
             self._gated = False
             self.run.gate.open()
+
+    # -- reading the log ---------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        """Read on in the hub's next turn, so that others have theirs in between."""
+        if not self._scheduled:
+            self._scheduled = True
+            get_hub().loop.run_callback(self._read_on)
+
+    def _read_on(self) -> None:
+        self._scheduled = False
+        if self.closed or self.run is None or self._replay is None:
+            return
+        try:
+            self._slice(self._replay, self.run)
+        except Exception:
+            log.exception("a reader of the run's log failed and was cut")
+            self.lost()
+
+    def _slice(self, replay: Replay, run: Run) -> None:
+        """One slice of the log; at its end the run delivers again, without a switch in between."""
+        data = replay.next(self.projection, run.log)
+        last = self.projection.done
+        if last:
+            self._replay = None
+        if data:
+            self.quiet = 0
+            self.transport.write(data, last)
+        if last or self.closed:
+            return
+        if replay.cursor >= run.log.last:
+            self._replay = None
+            run.follow(self)
+        elif self.transport.pending <= HIGH_WATER:
+            self._schedule()  # else once the client has taken bytes

@@ -15,6 +15,7 @@ from gevent.event import Event
 
 if t.TYPE_CHECKING:
     from app.web.direct import SocketTransport
+    from app.web.relay import Relayed
     from app.web.subscriber import Subscriber
 
 #: Seconds a client gets to close a connection whose body is over.
@@ -35,7 +36,7 @@ class StreamService:
         self._keepalive = math.ceil(keepalive_s / self.interval)
         self._slow = math.ceil(slow_reader_s / self.interval)
         self._linger = math.ceil(LINGER_S / self.interval)
-        self._streams: set[Subscriber] = set()
+        self._streams: set[Subscriber | Relayed] = set()
         self._lingering: dict[SocketTransport, int] = {}
         self._empty = Event()
         self._empty.set()
@@ -44,13 +45,13 @@ class StreamService:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def add(self, subscriber: Subscriber) -> None:
+    def add(self, subscriber: Subscriber | Relayed) -> None:
         """A stream begins."""
         self._streams.add(subscriber)
         self._empty.clear()
         self._run()
 
-    def discard(self, subscriber: Subscriber) -> None:
+    def discard(self, subscriber: Subscriber | Relayed) -> None:
         """A stream is over."""
         self._streams.discard(subscriber)
         self._check_empty()
@@ -103,7 +104,7 @@ class StreamService:
             self._timer.close()
             self._timer = None
 
-    def _visit(self, subscriber: Subscriber) -> None:
+    def _visit(self, subscriber: Subscriber | Relayed) -> None:
         transport = subscriber.transport
         if transport.pending and not transport.progressed:
             subscriber.stalled += 1

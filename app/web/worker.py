@@ -7,6 +7,7 @@ so the master neither kills it early nor waits for ever.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import resource
@@ -37,7 +38,8 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     """See the module. Set ``worker_class = "app.web.worker.StudioWorker"``.
 
     The WSGI application may have ``warm_up()``, called once before the worker is ready, and
-    ``drain(seconds)``, which ends all runs and returns when their streams are with their clients.
+    ``drain(seconds)``, which ends all runs and returns when their streams are with their clients, and ``listen()``,
+    which gives the listener (:class:`app.web.peers.Listener`) on which other processes of this host are served.
     """
 
     #: What an application returns after it took the socket.
@@ -50,6 +52,7 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self._told: Event | None = None
         self._drained: Event | None = None
         self._idle: set[t.Any] = set()
+        self._peers: t.Any = None
 
     def init_process(self) -> None:
         """Boot in the child process; does not return before the worker is to leave."""
@@ -66,6 +69,7 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         self._told, self._drained = Event(), Event()
         spawn_service(self._drain_when_told, getattr(app, "drain", None))
         self.wsgi = self._marked(app)
+        self._serve_peers(getattr(app, "listen", None))
         # The writer's thread shares the interpreter with the hub: hand it back in fractions of a millisecond,
         # not in the default 5 ms, which a client would see as a pause of its stream.
         sys.setswitchinterval(0.0005)
@@ -74,6 +78,12 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
+
+    def _serve_peers(self, listen: Callable[[], t.Any] | None) -> None:
+        """Serve other processes of this host as any client."""
+        self._peers = listen() if listen is not None else None
+        if self._peers is not None:
+            self._peers.serve(functools.partial(self.handle, self._peers.socket))
 
     def _marked(self, app: _Wsgi) -> _Wsgi:
         def call(environ: dict[str, t.Any], start_response: Callable[..., t.Any]) -> Iterable[bytes]:
@@ -153,6 +163,8 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         except Exception:
             self.log.exception("draining failed")
         finally:
+            if self._peers is not None:
+                self._peers.close()
             self._drained.set()
 
 

@@ -123,13 +123,3 @@ def test_thinking_of_exactly_the_cap_is_not_called_cut() -> None:
     emitter.emit(ev.ThinkingDelta("a", 0, "x" * THINKING_CAP))
     deltas = [e.event for e in seen.envelopes if isinstance(e.event, ev.ThinkingDelta)]
     assert [d.truncated for d in deltas] == [False]
-
-
-def test_the_log_reports_what_it_evicted() -> None:
-    log = RunLog(max_count=3)
-    for n in range(1, 6):
-        log.append(Envelope(n, n, ev.TextDelta("a", 0, str(n), True)))
-    replay = list(log.after(0))
-    assert replay[0].event == ev.Gap(1, 2, "evicted")
-    assert [e.seq for e in replay[1:]] == [3, 4, 5]
-    assert [e.seq for e in log.after(4)] == [5]

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from app import encoding
 from app import events as ev
+from app.state import RunState
 from app.streams import run_event_data
 from app.streams.rights import Rights
 from app.streams.run_event_levels import EVENTS, LEVELS, Level, shown
@@ -194,7 +195,7 @@ def test_the_schema_has_every_event_of_the_table_and_no_other() -> None:
     Draft202012Validator.check_schema(run_events())
     for row in EVENTS:
         members = {name.strip().rstrip("?").partition("{")[0].partition("[")[0] for name in _split(row.data)}
-        assert members == set(DATA[row.type].__struct_fields__), row.type
+        assert members == set(DATA[row.type].__struct_encode_fields__), row.type
 
 
 def _split(members: str) -> list[str]:
@@ -268,6 +269,8 @@ def test_every_event_is_sent_as_described() -> None:
         for frame in frames:
             CLOSED.validate(frame)
         seen |= {frame["type"] for frame in frames}
+    gap = RunEvents(options(**SPEAKING)).gap(ev.Envelope(7, 7, ev.Gap(2, 7, "evicted")), RunState())
+    seen |= {frame.json()["type"] for frame in sse.parse(gap)}
     assert seen == {row.type for row in EVENTS}
 
 

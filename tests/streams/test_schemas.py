@@ -39,6 +39,7 @@ EVERY_FRAME: list[dict[str, t.Any]] = [
             ev.RunCompleted(None, {}, {"agent_1": [CALL]}, USAGE, False, "It failed."),
         ),
     ).frames,
+    {"event": "gap", "from": 1, "to": 7, "reason": "evicted"},
     {"event": "error", "error": "The model fell silent.", "code": "provider_idle", "blockId": "agent_1"},
 ]
 
@@ -80,7 +81,7 @@ def test_every_branch_has_a_frame() -> None:
         ]
         assert len(fits) == 1
         seen += fits
-    assert sorted(seen) == list(range(9))
+    assert sorted(seen) == list(range(10))
 
 
 def objects(frame: t.Any) -> list[dict[str, t.Any]]:

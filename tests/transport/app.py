@@ -41,6 +41,9 @@ class FakeRun:
         self._subscriber = subscriber
         self.greenlet = gevent.spawn(self._main)
 
+    def sole(self, subscriber: t.Any) -> bool:
+        return True
+
     def reader_gone(self, subscriber: t.Any) -> None:
         self.gone += 1
         self.cancel("client_disconnected")
@@ -115,6 +118,7 @@ app.extensions["studio"] = types.SimpleNamespace(
         stream_writer=os.environ.get("STUDIO_STREAM_WRITER", "direct"),
     ),
     runs=runs,
+    mcp=types.SimpleNamespace(close=lambda: None),
     store=types.SimpleNamespace(close=lambda: None),
 )
 

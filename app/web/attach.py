@@ -1,0 +1,154 @@
+"""``GET /api/runs/{id}/events``: follow a run that somebody started, from its beginning or from an event on.
+
+Law of this room: the attacher's own rights decide, not the starter's. A run is read where it is: live in this
+process, from its log while that is kept, through the process of this host that has it, else from its record. All
+checks come before the first byte.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+import gevent
+from flask import Blueprint, Flask, Response, current_app, request
+
+from app.clock import time_of
+from app.engine.run import Run
+from app.errors import ApiError, Problem, ValidationFailed
+from app.schemas.attach import PARAMETERS, AttachQuery, load_attach
+from app.streams.agent_events import AgentEvents, AgentEventsOptions
+from app.streams.projection import Projection
+from app.streams.rights import Rights
+from app.streams.run_events import RunEvents, RunEventsOptions
+from app.web import relay, streaming
+from app.web.auth import caller
+from app.web.catalog import Catalog
+from app.web.errors import not_found
+from app.web.http import read_query
+from app.web.negotiation import joins_blocks
+from app.web.told import Told, of_record, of_run
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+
+_LIVE = ("queued", "running")
+#: A run that another process has just started has no row for some milliseconds: wait while its id is that young.
+_LOOKS, _LOOK_S, _YOUNG_MS = 20, 0.05, 3_000
+
+
+class Attacher:
+    """The view, with what it needs at hand."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._catalog = Catalog(services)
+
+    def __call__(self, run_id: str) -> Response:
+        """Check, find the run, stream."""
+        sent, problems = read_query(*PARAMETERS)
+        query = load_attach(sent, problems, run_id, request.environ.get("HTTP_LAST_EVENT_ID", ""))
+        runs = self._services.runs
+        here = runs.get(run_id) or runs.ended(run_id)
+        if here is not None:
+            _check(run_id, here.request.key_id)
+            return self._tell(of_run(here), query)
+        row = self._row(run_id)
+        passed = relay.respond(self._services, row["owner_id"], run_id)
+        if passed is not None:
+            return passed
+        return self._tell(self._recorded(run_id), query)
+
+    # -- a run of another process, or of another time ----------------------------------------
+
+    def _row(self, run_id: str) -> dict[str, t.Any]:
+        """:raises ApiError: 404 unknown, or not the caller's."""
+        runs = self._services.store.runs
+        row = runs.get(run_id)
+        for _ in range(_LOOKS):
+            if row is not None or not self._young(run_id):
+                break
+            gevent.sleep(_LOOK_S)
+            row = runs.get(run_id)
+        if row is None:
+            raise not_found("run", run_id)
+        _check(run_id, row["key_id"])
+        return row
+
+    def _young(self, run_id: str) -> bool:
+        return abs(self._services.clock.now_ms() - time_of(run_id)) < _YOUNG_MS
+
+    def _recorded(self, run_id: str) -> Told:
+        """:raises ApiError: 503: it goes on, out of reach."""
+        row = self._services.store.runs.get(run_id)
+        if row is None:
+            raise not_found("run", run_id)
+        if row["status"] in _LIVE:
+            message = (
+                "This run is carried by a process that this server cannot reach. Attach at the server that started "
+                f"it, or wait for its record: GET /api/runs/{run_id}"
+            )
+            raise ApiError(503, "run_elsewhere", message, headers={"Retry-After": "2"})
+        return of_record(row, self._catalog, self._services.store)
+
+    # -- telling it --------------------------------------------------------------------------
+
+    def _tell(self, told: Told, query: AttachQuery) -> Response:
+        run, last = told.run, told.run.log.last
+        live = isinstance(run, Run) and run.ending is None
+        if query.after >= last and not live:
+            return Response(status=204, headers={"X-Run-Id": told.run_id})
+        if query.after > last:
+            raise ValidationFailed([Problem("after", f"the run has had {last} events so far")])
+        service = streaming.service(current_app)
+        if len(service) >= 2 * self._services.settings.max_streams:
+            message = "Too many streams are open here (twice STUDIO_MAX_STREAMS); try again."
+            raise ApiError(503, "at_capacity", message, headers={"Retry-After": "5"})
+
+        def start(subscriber: t.Any) -> t.Any:
+            if isinstance(run, Run):
+                run.add_reader(subscriber)
+            return run
+
+        return streaming.respond(_projection(told, query), start, {}, told.run_id, after=query.after)
+
+
+def _projection(told: Told, query: AttachQuery) -> Projection:
+    if query.protocol == "runs":
+        heard = told.voices()
+        rights = Rights(query.include_thinking, tools=True, payloads=True)
+        return RunEvents(
+            RunEventsOptions(
+                told.run_id,
+                told.thread_id,
+                query.events,
+                rights,
+                heard.speakers,
+                heard.answers,
+                heard.lone,
+            )
+        )
+    live = query.protocol != "agent-text"
+    return AgentEvents(
+        AgentEventsOptions(
+            told.run_id,
+            live,
+            not live or joins_blocks(request.environ),
+            Rights(query.include_thinking, query.include_tool_calls, payloads=True),
+            told.selections,
+            told.answers,
+        )
+    )
+
+
+def _check(run_id: str, key_id: str | None) -> None:
+    """:raises ApiError: 404: the run is not the caller's."""
+    who = caller()
+    if not (who.may("read") or who.owns(key_id)):
+        raise not_found("run", run_id)
+
+
+def install(app: Flask, services: Services) -> None:
+    """Put the route on ``app``."""
+    blueprint = Blueprint("attach", __name__)
+    blueprint.add_url_rule("/api/runs/<run_id>/events", "attach", Attacher(services))
+    app.register_blueprint(blueprint)

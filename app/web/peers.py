@@ -1,0 +1,100 @@
+"""Worker processes of one host reach one another: a Unix socket each, named after the owner of its runs.
+
+Law of this room: whoever comes through it is a client like any other and sends its key. A socket appears under its
+name only once somebody listens on it; one that nobody listens on any more is cleared away by the next to start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import typing as t
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gevent.server import StreamServer
+
+log = logging.getLogger("studio.web")
+
+_FOLDER, _SUFFIX = "run", ".sock"
+_BACKLOG = 1024
+
+
+class Listener:
+    """The socket of this process."""
+
+    def __init__(self, sock: socket.socket, path: Path) -> None:
+        self.socket = sock
+        self._path = path
+        self._server: t.Any = None
+
+    def serve(self, handle: Callable[[t.Any, t.Any], None]) -> None:
+        """Call ``handle`` with the socket and the address of each client, in a greenlet of its own."""
+        self._server = StreamServer(self.socket, handle)
+        self._server.start()
+
+    def close(self) -> None:
+        """Take no more."""
+        self._path.unlink(missing_ok=True)
+        if self._server is not None:
+            self._server.close()
+        self.socket.close()
+
+
+def listen(data_dir: Path, owner_id: str) -> Listener | None:
+    """The listener of this process; None (and a line in the log) where there can be none."""
+    folder = data_dir / _FOLDER
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _clear(folder)
+        name = f"{owner_id}{_SUFFIX}"
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with _short(folder) as short:
+            sock.bind(f"{short}/{name}.new")
+        os.chmod(folder / f"{name}.new", 0o600)
+        sock.listen(_BACKLOG)
+        os.rename(folder / f"{name}.new", folder / name)
+    except OSError as error:
+        log.warning(
+            "other processes cannot reach this one's runs: no socket can be made in %s (%s)", folder, error
+        )
+        return None
+    return Listener(sock, folder / name)
+
+
+def connect(data_dir: Path, owner_id: str, timeout_s: float) -> socket.socket:
+    """A connection to the process of this host that is this owner.
+
+    :raises OSError: there is none.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(timeout_s)
+        with _short(data_dir / _FOLDER) as short:
+            sock.connect(f"{short}/{owner_id}{_SUFFIX}")
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+@contextmanager
+def _short(folder: Path) -> Iterator[str]:
+    """A name of the folder that fits into a socket's address, which holds 107 bytes."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _clear(folder: Path) -> None:
+    for path in folder.glob(f"*{_SUFFIX}"):
+        try:
+            connect(folder.parent, path.name.removesuffix(_SUFFIX), 1.0).close()
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+        except OSError:
+            pass
