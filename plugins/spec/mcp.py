@@ -17,11 +17,11 @@ class McpServer:
 
     title: str
     command: str | None = None
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    args: tuple[str, ...] = field(default=(), repr=False)  # any of these may hold a secret
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
-    url: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    url: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     trusted: bool = False
 
 
