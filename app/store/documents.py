@@ -110,11 +110,11 @@ class Documents:
     :ivar vectors: of the chunks, and searching by them.
     """
 
-    def __init__(self, backend: Backend, writer: Writer, aside: Aside, clock: Clock) -> None:
+    def __init__(self, backend: Backend, writer: Writer, aside: Aside, clock: Clock, most_kept: int) -> None:
         self._backend, self._writer, self._aside, self._clock = backend, writer, aside, clock
         self._sql = statements.prepare(backend)
         self._search = Search(backend, aside)
-        self.vectors = Vectors(backend, writer, aside)
+        self.vectors = Vectors(backend, writer, aside, most_kept)
 
     def put(self, collection: str, draft: Draft, expected: int | None = None) -> DocumentRow:
         """Store a document, in place of the one of the same source.

@@ -57,7 +57,9 @@ class Store:
         self.memories = Memories(self._backend, self._writer, clock)
         sealer = Sealer(settings.secrets_key, settings.data_dir)
         self.secrets = Secrets(self._backend, self._writer, self._catalog, clock, sealer)
-        self.documents = Documents(self._backend, self._writer, self._aside, clock)
+        self.documents = Documents(
+            self._backend, self._writer, self._aside, clock, settings.vectors_mb * 1_000_000
+        )
         self.generation = self._catalog.generation
 
     def open(self) -> None:

@@ -2,7 +2,7 @@
 
 Law of this room: vectors of one model only are compared, and a collection has one. They are kept with unit length. A
 search sees every chunk of what documents are now: whoever asks makes the missing vectors first. What was read last
-stays in memory, up to :data:`MAX_KEPT` bytes, until a document of the collection changes.
+stays in memory, bounded, until a document of the collection changes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from app.store.vector_index import Page
 from app.store.writer import Writer
 from plugins.spec.blocks import Passage
 
-#: Bytes of vectors that stay in memory; a collection with more than half of them is read anew by each search.
-MAX_KEPT = 512 * 1024 * 1024
 #: Vectors that are read, compared or written at a time.
 PAGE, BATCH = 2_048, 64
 
@@ -45,12 +43,21 @@ _TEXT = {
             (SELECT vector FROM chunk_vectors WHERE chunk_id = :first AND model = :model)
         FROM documents WHERE collection_id = :collection
     """,
-    "ids": f"SELECT c.id {_CURRENT} WHERE d.collection_id = :collection ORDER BY c.id",
+    # Where pages begin and end: a list of all numbers would hold the hub up.
+    "pages": f"""
+        SELECT min(id), max(id) FROM (
+            SELECT c.id, (row_number() OVER (ORDER BY c.id) - 1) / :size AS page {_CURRENT}
+            WHERE d.collection_id = :collection
+        ) AS numbered GROUP BY page ORDER BY page
+    """,
     "missing": f"""
         SELECT c.id {_CURRENT} LEFT JOIN chunk_vectors AS v ON v.chunk_id = c.id AND v.model = :model
         WHERE d.collection_id = :collection AND v.chunk_id IS NULL ORDER BY c.id
     """,
-    "read": "SELECT chunk_id, vector FROM chunk_vectors WHERE model = :model AND chunk_id IN {ids} ORDER BY chunk_id",
+    "read": f"""
+        SELECT v.chunk_id, v.vector {_CURRENT} JOIN chunk_vectors AS v ON v.chunk_id = c.id AND v.model = :model
+        WHERE c.id BETWEEN :first AND :last AND c.collection_id = :collection ORDER BY c.id
+    """,
     "texts": "SELECT id, text FROM chunks WHERE id IN {ids} ORDER BY id",
     "passages": f"""
         SELECT c.id, c.document_id, d.source, d.title, c.starts, c.ends, c.text {_CURRENT} WHERE c.id IN {{ids}}
@@ -113,10 +120,12 @@ class Vectors:
     """See the module. Every method waits, cooperatively; those that only read may stand inside a guarded wait.
 
     All raise StoreFailed when the database cannot be read or written.
+
+    :param most_kept: bytes of vectors that stay in memory; a collection with more is read anew by each search.
     """
 
-    def __init__(self, backend: Backend, writer: Writer, aside: Aside) -> None:
-        self._writer, self._aside = writer, aside
+    def __init__(self, backend: Backend, writer: Writer, aside: Aside, most_kept: int) -> None:
+        self._writer, self._aside, self._most_kept = writer, aside, most_kept
         ids = (
             "(SELECT CAST(value AS integer) FROM json_each(:ids))"
             if backend.name == "sqlite"
@@ -236,19 +245,19 @@ class Vectors:
             nearest = self._aside.run(partial(vector_index.nearest, (page,), wanted, limit))
             found = sorted([*found, *nearest], key=lambda entry: (-entry[0], entry[1]))[:limit]
             size += page.size
-            if size <= MAX_KEPT // 2:
+            if size <= self._most_kept:
                 pages.append(page)
             else:
                 pages.clear()
-        if 0 < size <= MAX_KEPT // 2:
+        if 0 < size <= self._most_kept:
             first = pages[0].matrix[0].tobytes()
             self._remember((collection_id, model), _Kept((*before, first), tuple(pages)))
         return found
 
     def _pages(self, collection_id: int, model: str) -> Iterator[Page]:
-        ids = [int(row[0]) for row in self._aside.rows(self._sql["ids"], {"collection": collection_id})]
-        for batch in _batched(ids, PAGE):
-            rows = self._aside.rows(self._sql["read"], {**_numbers(batch), "model": model})
+        values = {"collection": collection_id, "model": model, "size": PAGE}
+        for first, last in self._aside.rows(self._sql["pages"], values):
+            rows = self._aside.rows(self._sql["read"], {**values, "first": first, "last": last})
             if rows:
                 yield self._aside.run(partial(vector_index.page, t.cast(t.Any, rows)))
 
@@ -256,7 +265,7 @@ class Vectors:
         self._kept[key] = kept
         self._kept.move_to_end(key)
         total = self.kept_bytes()
-        while total > MAX_KEPT:
+        while total > self._most_kept:
             _, gone = self._kept.popitem(last=False)
             total -= gone.size
 
@@ -300,8 +309,3 @@ def unit(vector: array[float]) -> bytes:
 
 def _numbers(numbers: Sequence[int]) -> dict[str, str]:
     return {"ids": json.dumps(list(numbers))}
-
-
-def _batched(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for at in range(0, len(numbers), size):
-        yield numbers[at : at + size]

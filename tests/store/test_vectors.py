@@ -174,7 +174,7 @@ class TestTheModel:
 class TestMemory:
     def test_what_is_too_much_is_read_anew(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(vectors, "PAGE", 2)
-        monkeypatch.setattr(vectors, "MAX_KEPT", 64)
+        monkeypatch.setattr(store.documents.vectors, "_most_kept", 64)
         for degrees in range(0, 50, 10):
             put(store, f"at {degrees}", str(degrees))
         embed(store, along)
@@ -184,7 +184,7 @@ class TestMemory:
 
     def test_what_is_kept_is_bounded(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         put(store, "a", "0")
-        monkeypatch.setattr(vectors, "MAX_KEPT", 40)
+        monkeypatch.setattr(store.documents.vectors, "_most_kept", 40)
         for model in ("x/one", "x/two", "x/three"):  # 16 bytes each
             embed(store, along, model)
             assert search(store, (1, 0), model=model) == [("a", 1.0)]
