@@ -6,6 +6,7 @@ When the surface changes on purpose: ``STUDIO_WRITE_GOLDEN=1 make test ARGS=test
 from __future__ import annotations
 
 import os
+import random
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.blocks import vote
 from app.clock import SteppingClock
 from app.engine.registry import Run
 from app.streams.rights import Rights
+from app.streams.run_event_data import MIRRORED
 from app.streams.run_event_levels import LEVELS, Level
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
@@ -106,21 +109,76 @@ def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Level, by
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_stream_of_the_example(level: Level, streams: dict[Level, bytes]) -> None:
-    path = GOLDEN / f"run-events-{level}.sse"
+    check_golden(f"run-events-{level}.sse", streams[level])
+
+
+def check_golden(name: str, stream: bytes) -> None:
+    """The stream is the one that is kept, byte for byte."""
+    path = GOLDEN / name
     if os.environ.get("STUDIO_WRITE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(streams[level])
-    assert streams[level].decode() == path.read_text()
+        path.write_bytes(stream)
+    assert stream.decode() == path.read_bytes().decode()
 
 
 @pytest.fixture(scope="module")
 def jury(tmp_path_factory: pytest.TempPathFactory) -> dict[Level, bytes]:
-    with services(tmp_path_factory.mktemp("jury")) as made:
-        run, recorder = start(
-            made, parse((ROOT / "examples" / "jury.yaml").read_text()), {"message": "Who was it?"}
-        )
-        assert run.done.wait(20)
-        return dict(zip(LEVELS, read(run, recorder), strict=True))
+    """The jury of the examples, by counted time and ids; its ballots are shuffled as they would be by one dealer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vote, "_RANDOM", random.Random(4))
+        with services(tmp_path_factory.mktemp("jury"), clock=SteppingClock()) as made:
+            document = parse((ROOT / "examples" / "jury.yaml").read_text())
+            run, recorder = start(made, document, {"message": "Who was it?"})
+            assert run.done.wait(20)
+            return dict(zip(LEVELS, read(run, recorder), strict=True))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_stream_of_the_jury(level: Level, jury: dict[Level, bytes]) -> None:
+    check_golden(f"jury-{level}.sse", jury[level])
+
+
+def test_the_jurys_frames_are_those_of_the_contract(jury: dict[Level, bytes]) -> None:
+    """Every frame has its members in order, its id where it is due, and what older clients read at the top."""
+    for level, stream in jury.items():
+        frames = sse.parse(stream)
+        values = [frame.json() for frame in frames]
+        assert values[0]["type"] == "thread"
+        assert [value["type"] for value in values].count("thread") == 1
+        assert values[-1]["type"] == "done"
+        assert [value["type"] for value in values].count("done") == 1
+        for value, frame, following in zip(values, frames, [*values[1:], None], strict=True):
+            assert list(value)[:6] == ["type", "seq", "ts", "run_id", "thread_id", "data"], level
+            mirrored = {name for name in MIRRORED if name in value["data"]}
+            assert set(value) - {"type", "seq", "ts", "run_id", "thread_id", "data"} == mirrored
+            assert all(value[name] == value["data"][name] for name in mirrored)
+            assert frame.event is None
+            last = following is None or following["seq"] != value["seq"]
+            assert frame.id == (f"{value['run_id']}:{value['seq']}" if last else None)
+        if level != "minimal":
+            kinds = [value["type"] for value in values]
+            assert kinds[-2:] == ["flow_state", "done"]
+            loops = [value["data"] for value in values if value["type"] == "workflow_loop"]
+            assert [(loop["iteration"], loop["path"]) for loop in loops] == [
+                (1, "loop"),
+                (2, "loop"),
+                (2, "exit"),
+            ]
+            opened = [v["data"]["node_run_id"] for v in values if v["type"] == "workflow_node_start"]
+            closed = [v["data"]["node_run_id"] for v in values if v["type"] == "workflow_node_end"]
+            assert sorted(opened) == sorted(closed)
+    full = [frame.json() for frame in sse.parse(jury["full"])]
+    debate = [value for value in full if value["type"].startswith("debate_")]
+    assert debate[0]["data"] == {
+        "node_id": "discussion",
+        "participants": [{"index": n, "name": name} for n, name in enumerate(("Ada", "Ben", "Cleo"))],
+        "rounds": 2,
+    }
+    assert [value["type"] for value in debate] == [*("debate_start", *["debate_round"] * 2, "debate_end")] * 2
+    said = [value for value in full if value["type"] == "agent_message" and "round" in value["data"]]
+    assert [(v["data"]["sender"]["name"], v["data"]["round"]) for v in said[:6]] == [
+        (name, round_) for round_ in (1, 2) for name in ("Ada", "Ben", "Cleo")
+    ]
 
 
 def test_the_jurys_answer_alone_saves_four_fifths_of_the_bytes(jury: dict[Level, bytes]) -> None:
