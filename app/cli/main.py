@@ -13,7 +13,7 @@ import typing as t
 import click
 
 from app import __version__
-from app.cli import conformance, inspect, keys, new_plugin, run, secrets, serve, workflows
+from app.cli import conformance, documents, inspect, keys, new_plugin, run, secrets, serve, workflows
 from app.cli.context import warn
 from app.config import ConfigError
 from app.errors import ApiError, StudioError, ValidationFailed
@@ -35,6 +35,7 @@ for command in (
     serve.migrate,
     workflows.workflow,
     keys.key,
+    documents.documents,
     secrets.secret,
     run.run,
     inspect.plugins,

@@ -1,0 +1,90 @@
+"""Files as text: what they say, their title, and what is no text."""
+
+from __future__ import annotations
+
+import codecs
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.agents.document_files import Unreadable, media_type, read
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.TXT", "text/plain"), ("b/c.md", "text/markdown"), ("x.htm", "text/html"), ("y.py", "text/plain")],
+)
+def test_a_name_says_the_kind(name: str, kind: str) -> None:
+    assert media_type(name) == kind
+
+
+def test_text_stays_as_it_is() -> None:
+    assert read("a\r\n\0 b\ud800".encode("utf-8", "replace"), "text/plain") == (
+        "a\r\n\0 b?",
+        None,
+        "text/plain",
+    )
+    assert read("  # not a title\n", "text/csv; charset=utf-8").text == "  # not a title\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_byte_order_marks_are_no_text(encoding: str) -> None:
+    assert read("Ünï".encode(encoding), "text/plain").text == "Ünï"
+
+
+def test_markdown_has_its_first_heading_as_title() -> None:
+    text = "---\na: b\n---\n\n## The *title* ##\n\n# Another\n"
+    assert read(text, "text/markdown") == (text, "The *title*", "text/markdown")
+
+
+def test_json_is_on_many_lines_with_its_letters() -> None:
+    text = read(b'{"n":"\\u00fc","l":[1,2]}', "application/json").text
+    assert text == '{\n "n": "ü",\n "l": [\n  1,\n  2\n ]\n}'
+
+
+PAGE = """<!DOCTYPE html><html><head><title> A &amp;
+ B </title><style>no { }</style><script>if (a < b) no()</script></head>
+<body><h1>One</h1>two <b>th</b>ree
+four<p>five<br>six<ul><li>a<li>b</ul><noscript>no</noscript>
+<table><tr><td>1<td>2<tr><td>3</table><template>no</template>&lt;end&gt;</body></html>"""
+
+
+def test_html_is_what_a_reader_sees() -> None:
+    text, title, _ = read(PAGE, "text/html")
+    assert title == "A & B"
+    assert text == "One\n\ntwo three four\n\nfive\nsix\n\na\nb\n\n1 2\n3\n\n<end>"
+
+
+def test_html_that_is_never_closed_is_read_to_its_end() -> None:
+    assert read("<body>one<div>two<p>three<script>no", "text/html").text == "one\n\ntwo\n\nthree"
+    assert read("<head><meta x><body>one<div>two", "text/html") == ("one\n\ntwo", None, "text/html")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "says"),
+    [
+        (b"%PDF-1.7", "text/plain", "pdftotext"),
+        (b"PK\x03\x04", "text/plain", "office document"),
+        (b"\x1f\x8b", "text/plain", "Unpack"),
+        (b"\xff\xfa", "text/plain", "UTF-8"),
+        (codecs.BOM_UTF16_LE + b"a", "text/plain", "UTF-8"),
+        (b"{", "application/json", "no JSON"),
+        (b"[" * 100_000, "application/json", "no JSON"),
+        (b"x", "image/png", "image/png cannot be read"),
+        (b"x", "", "cannot be read"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_a_cure(data: bytes, kind: str, says: str) -> None:
+    with pytest.raises(Unreadable, match=says):
+        read(data, kind)
+
+
+@given(st.text())
+def test_any_text_can_be_read(text: str) -> None:
+    assert read(text, "text/plain").text == text
+    for kind in ("text/html", "text/markdown"):
+        assert isinstance(read(text, kind).text, str)
+    dumped = json.dumps(text)
+    assert json.loads(read(dumped, "application/json").text) == text
