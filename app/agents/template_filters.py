@@ -6,6 +6,7 @@ it. Python's own form of a value never shows: texts are made by ``template_opera
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import typing as t
@@ -207,6 +208,13 @@ def _urlencode(value: t.Any) -> str:
     return builtin.do_urlencode(value)
 
 
+def _b64encode(value: t.Any) -> str:
+    """What the Basic scheme sends: ``{{ (user ~ ':' ~ password)|b64encode }}``."""
+    data = text(value).encode("utf-8", "replace")
+    current.get().make(len(data) * 4 // 3 + 4)
+    return base64.b64encode(data).decode()
+
+
 #: Filters of one text.
 _TEXT: dict[str, Callable[..., t.Any]] = {
     "capitalize": lambda value: text(value).capitalize(),
@@ -223,6 +231,7 @@ _TEXT: dict[str, Callable[..., t.Any]] = {
     "replace": _replace,
     "truncate": _truncate,
     "urlencode": _urlencode,
+    "b64encode": _b64encode,
 }
 #: Filters that look at everything in a list: it is made whole and weighed first.
 _WHOLE: dict[str, Callable[..., t.Any]] = {

@@ -67,6 +67,8 @@ def _forms(value: str) -> Iterator[str]:
     for line in {value, value.strip(), *(line.strip() for line in value.splitlines())}:
         for case in {line, line.lower(), line.upper()}:
             yield from _spelled(case)
+        yield line.encode("utf-8", "replace").hex()
+        yield line.encode("latin-1", "replace").hex()
         # Sent in one encoding, read in the other.
         yield line.encode("utf-8", "replace").decode("latin-1")
         yield line.encode("latin-1", "replace").decode("utf-8", "replace")

@@ -32,7 +32,7 @@ MAX_DEPTH = 60
 MAX_LOOPS = 6
 
 FILTERS = words(
-    "abs batch capitalize center count d default dictsort first float format groupby indent int items "
+    "abs b64encode batch capitalize center count d default dictsort first float format groupby indent int items "
     "join last length list lower map max min reject rejectattr replace reverse round select selectattr "
     "slice sort string sum title tojson trim truncate unique upper urlencode wordcount wordwrap"
 )

@@ -45,6 +45,18 @@ def test_http(made: Services) -> None:
     assert end.success is False
 
 
+def test_secret(made: Services) -> None:
+    made.store.secrets.set("HTTPBIN_TOKEN", "the-token-of-httpbin")
+    with vendor() as server:
+        save(made, secret={**example("secret"), "variables": {"service": server.base}})
+        run, recorder = start_saved(made, "secret")
+        call = server.next_call()
+        assert (call.path, call.headers["authorization"]) == ("/v1/bearer", "Bearer the-token-of-httpbin")
+        call.answer(200, b'{"authenticated": true, "token": "the-token-of-httpbin"}')
+        assert run.done.wait(20)
+    assert recorder.envelopes[-1].event.output == {"token": "***"}
+
+
 def test_tool(made: Services) -> None:
     save(made, tool=example("tool"))
     assert ended_saved(made, "tool", {"message": "6*7"})[0].output["content"] == "6*7 = 42"

@@ -157,6 +157,36 @@ def test_a_redirect_to_another_origin_takes_no_credentials_along():
     assert b"Accept: text/x" in head
 
 
+def test_headers_that_are_private_stay_with_their_origin():
+    headers = {"User-Agent": "secret-agent", "Accept": "text/x", "X-Key": "s"}
+    with Script(says("done")) as target:
+
+        def answer(request, sock):
+            place = "/twice" if request.startswith(b"GET /once") else target.url("/y")
+            says("", "302 Found", Location=place)(request, sock)
+
+        with Script(answer) as server:
+            get(server.url("/once"), headers=headers, private={"user-agent"})
+    assert b"secret-agent" in server.requests[1]
+    assert b"X-Key: s" in server.requests[1]
+    assert b"secret-agent" not in target.requests[0]
+    assert b"User-Agent: studio" in target.requests[0]
+    assert b"Accept: text/x" in target.requests[0]
+
+
+def test_what_a_failure_repeats_of_the_server_is_masked():
+    def mask(text):
+        return text.replace("sesame", "***")
+
+    for answer in (
+        says("", "302 Found", Location="http://sesame.invalid/"),
+        says("x", Content_Encoding="sesame-" + "x" * 40),
+    ):
+        with Script(answer) as server, pytest.raises(ToolFailed, match=r"\*\*\*") as caught:
+            get(server.url(), mask=mask)
+        assert "sesame" not in str(caught.value)
+
+
 def test_redirects_change_methods_as_browsers_do_and_end():
     def answer(request, sock):
         if request.startswith(b"GET /done"):
