@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from app.agents import vector_search
+from app.agents.embedding import embed
 from app.agents.usage import Spent
 from app.clock import Clock
 from app.config import Settings
@@ -19,7 +20,7 @@ from app.engine.limits import Limits, QueueTime
 from app.engine.scope import RunScope
 from app.store import Store
 from plugins.registry import Registry
-from plugins.spec import ResolvedEmbedding
+from plugins.spec import Passage, ResolvedEmbedding
 from providers.spec import ProviderError
 
 
@@ -119,6 +120,25 @@ def fill(
         documents.vectors.choose(collection, model, parts.clock.now_ms(), change=True)
         documents.vectors.forget_others(number, model)
     return made
+
+
+def search(parts: Parts, collection: str, query: str, limit: int, model: str) -> list[Passage]:
+    """The passages nearest to ``query``, nearest first; those without a vector are not among them.
+
+    :raises app.store.documents.CollectionUnknown: there is no such collection.
+    :raises app.store.vectors.VectorsDiffer: the model's vectors are of another length by now.
+    :raises ProviderError: the call failed for good.
+    """
+    documents, settings = parts.store.documents, parts.settings
+    number = documents.collection_id(collection)
+    if not query.strip():
+        return []
+    with RunScope() as scope:
+        around = _Beside(parts, scope, Made(model))
+        (vector,) = embed(
+            around, _resolve(parts, model), (query,), "query", settings.model_retries, settings.model_call_s
+        )
+    return documents.vectors.search(number, collection, model, vector, limit)
 
 
 def _resolve(parts: Parts, model: str) -> ResolvedEmbedding:

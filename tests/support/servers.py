@@ -114,12 +114,14 @@ class Studio:
             **self.environ,
         }
 
-    def run_cli(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run ``studio ARGS`` to its end."""
+    def run_cli(
+        self, *args: str, stdin: str | None = None, environ: t.Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``studio ARGS`` to its end; ``environ``: variables more."""
         return subprocess.run(
             [self.python, "-c", _MAIN, *args],
             cwd=ROOT,
-            env=self.env(),
+            env={**self.env(), **(environ or {})},
             input=stdin,
             capture_output=True,
             text=True,
