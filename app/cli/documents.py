@@ -1,4 +1,4 @@
-"""``studio documents add | list | show | remove | search``.
+"""``studio documents add | list | show | remove | search | embed``.
 
 Law of this room: a file is in its collection under the path it was given by, and adding it again replaces it. What
 cannot be read is said of each file; the others are added.
@@ -23,6 +23,7 @@ from app.agents.document_files import (
     read,
 )
 from app.cli.context import open_store, table
+from app.cli.embedding import Vectors
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 
@@ -61,7 +62,13 @@ def documents() -> None:
 @click.argument("collection", callback=_collection)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--title", help="Title of the document; default: what the file states. One file only.")
-def add(collection: str, files: tuple[Path, ...], title: str | None) -> None:
+@click.option(
+    "--embed",
+    "model",
+    metavar="FAMILY/MODEL",
+    help="Make vectors of them, too, with this model; default: the collection's, if it has one.",
+)
+def add(collection: str, files: tuple[Path, ...], title: str | None, model: str | None) -> None:
     """Add FILES to a COLLECTION, in place of what was there under the same path.
 
     Text of any kind: plain, Markdown, HTML, JSON, CSV. A folder stands for the files in it, hidden ones left out.
@@ -71,6 +78,7 @@ def add(collection: str, files: tuple[Path, ...], title: str | None) -> None:
         raise click.UsageError("--title is for one file.")
     problems = []
     with _store() as store:
+        vectors = Vectors(store, collection, model, "--embed")
         for file in found:
             try:
                 row = store.documents.put(collection, _draft(file, title))
@@ -78,6 +86,8 @@ def add(collection: str, files: tuple[Path, ...], title: str | None) -> None:
                 problems.append(Problem(str(file), str(error)))
             else:
                 click.echo(f"{row.id}\t{row.source}\t{row.chunks}")
+        if len(problems) < len(found):
+            vectors.make()
     if problems:
         raise ValidationFailed(problems)
 
@@ -162,14 +172,33 @@ def remove(id_or_source: str, collection: str | None) -> None:
 @click.argument("collection", callback=_collection)
 @click.argument("query")
 @click.option("--top", type=click.IntRange(1, 100), default=5, show_default=True, help="Most passages.")
-def search(collection: str, query: str, top: int) -> None:
+@click.option("--vectors", is_flag=True, help="Search by vectors, with the collection's embedding model.")
+def search(collection: str, query: str, top: int, vectors: bool) -> None:
     """Find passages of a COLLECTION by the words of QUERY, as a retrieve block does."""
     with _store() as store:
-        found = store.documents.search(collection, query, top)
+        if vectors:
+            store.documents.collection_id(collection)
+            found = Vectors(store, collection, None, "").search(query, top)
+        else:
+            found = store.documents.search(collection, query, top)
     rows = [
         (f"{p.score:.3g}", f"{p.source}:{p.start}-{p.end}", " ".join(p.text.split())[:_SHOWN]) for p in found
     ]
     table(rows, ("SCORE", "WHERE", "TEXT"))
+
+
+@documents.command()
+@click.argument("collection", callback=_collection)
+@click.argument("model", metavar="FAMILY/MODEL")
+@click.option("--again", is_flag=True, help="Make all vectors anew, also those that are there.")
+def embed(collection: str, model: str, again: bool) -> None:
+    """Make vectors of a COLLECTION with a model; its searches by vectors use that one from then on.
+
+    What is there by the same model stays. Vectors of another model are dropped once all new ones are made.
+    """
+    with _store() as store:
+        store.documents.collection_id(collection)
+        Vectors(store, collection, model, "FAMILY/MODEL", change=True).make(again=again)
 
 
 def _named(store: Store, name: str, collection: str | None) -> DocumentRow:
