@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import time
 import typing as t
 from dataclasses import dataclass, field
@@ -125,6 +126,27 @@ def post(
     connection.request(
         "POST", path, json.dumps(body).encode(), {"Content-Type": "application/json", **(headers or {})}
     )
+    return EventStream(connection, connection.getresponse())
+
+
+def get(
+    port: int,
+    path: str,
+    headers: t.Mapping[str, str] | None = None,
+    timeout: float = 30.0,
+    receive_buffer: int | None = None,
+) -> EventStream:
+    """GET ``path`` from ``127.0.0.1:port`` and return once the headers are here.
+
+    :param receive_buffer: bytes that the kernel takes in for us; what a slow reader has.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    if receive_buffer is not None:
+        connection.sock = sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        sock.settimeout(timeout)
+        sock.connect(("127.0.0.1", port))
+    connection.request("GET", path, headers=dict(headers or {}))
     return EventStream(connection, connection.getresponse())
 
 
