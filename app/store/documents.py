@@ -31,6 +31,7 @@ from plugins.spec.blocks import Passage
 BATCH = 100
 _FINISHED = ("version", "title", "media_type", "characters", "chunks", "created_at", "updated_at")
 _NAMED = 20  # collections that an error names
+_T = t.TypeVar("_T")
 _let_others_run = monkey.get_original("time", "sleep")
 
 
@@ -89,6 +90,7 @@ class CollectionRow:
     chunks: int
     characters: int
     updated_at: int
+    embedding_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,10 @@ class Documents:
         self._sweep(claim.document_id, 0, claim.number - 1)
         return row
 
+    def beside(self, fn: t.Callable[[], _T]) -> _T:
+        """The result of ``fn()``, computed beside the hub: for reading large files."""
+        return self._aside.run(fn)
+
     def find(self, collection: str, source: str) -> DocumentRow | None:
         """The document of a source."""
         found = self._aside.rows(self._sql.find, {"collection": text(collection), "source": text(source)})
@@ -184,7 +190,10 @@ class Documents:
     ) -> tuple[t.List[CollectionRow], str | None]:  # noqa: UP006  # list is a method here
         """Collections by name, as :meth:`list` does it."""
         found = self._aside.rows(self._sql.collections, {"after": text(after or ""), "limit": limit + 1})
-        rows = [CollectionRow(str(name), *map(int, counts)) for name, *counts in found[:limit]]
+        rows = [
+            CollectionRow(str(name), int(count), int(pieces), int(characters), int(at), model)
+            for name, model, count, pieces, characters, at in found[:limit]
+        ]
         return rows, rows[-1].name if len(found) > limit else None
 
     def remove(self, document_id: str, expected: int | None = None) -> bool:

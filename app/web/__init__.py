@@ -20,6 +20,7 @@ def install(app: Flask, services: Services) -> None:
         attach,
         auth,
         capability_table,
+        documents,
         errors,
         execute,
         http,
@@ -45,6 +46,7 @@ def install(app: Flask, services: Services) -> None:
     memory.install(app)
     secrets.install(app)
     run_list.install(app)
+    documents.install(app)
     capability_table.install(app, services)
     meta.install(app)
     pages.install(app)

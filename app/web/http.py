@@ -31,10 +31,10 @@ BODY_S = 60.0
 #: The request headers of ours that a browser may send from anywhere, and the response headers it may read.
 ALLOWED_HEADERS = (
     "Content-Type, X-API-Key, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, X-Request-Id, "
-    "Idempotency-Key, Last-Event-ID"
+    "Idempotency-Key, Last-Event-ID, If-Match, If-None-Match"
 )
 EXPOSED_HEADERS = (
-    "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, WWW-Authenticate"
+    "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, WWW-Authenticate, ETag"
 )
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
