@@ -109,10 +109,10 @@ def _reads() -> dict[str, Executable]:
         "get": there.where(this),
         "read": there.add_columns(_d.text).where(this),
         "list": there.where(named, _d.id > bindparam("after")).order_by(_d.id).limit(bindparam("limit")),
-        "collections": select(_c.name, *counts)
+        "collections": select(_c.name, _c.embedding_model, *counts)
         .join(documents, _c.id == _d.collection_id)
         .where(_d.version > 0, _c.name > bindparam("after"))
-        .group_by(_c.name)
+        .group_by(_c.name, _c.embedding_model)
         .order_by(_c.name)
         .limit(bindparam("limit")),
         "collection": select(_c.id)
