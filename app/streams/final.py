@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from app import encoding
 from app.errors import RunError
 from app.events import RunCompleted
+from app.streams import references
 from app.streams.rights import Rights, strip_call, strip_output
 
 #: Most bytes of selected output in one answer (contract 3.5).
@@ -83,6 +84,7 @@ def selection_map(
 
 
 def output_bytes(
+    run_id: str,
     event: RunCompleted,
     selections: Sequence[Selection] | None,
     rights: Rights,
@@ -92,11 +94,15 @@ def output_bytes(
 
     :raises RunError: ``output_too_large``: it is over :data:`OUTPUT_LIMIT` bytes.
     """
+    output: t.Any
     if selections is None:
         output = strip_output(event.output, rights)
     else:
         output = selection_map(event.outputs, selections, rights, sent)
     encoded = encoding.dumps(output)
+    if len(encoded) > references.VALUE_LIMIT:
+        output = _referring(run_id, output, selected=selections is not None)
+        encoded = encoding.dumps(output)
     if len(encoded) > OUTPUT_LIMIT:
         raise RunError(
             "output_too_large",
@@ -104,6 +110,47 @@ def output_bytes(
             "Select fewer or smaller paths in selectedOutputs.",
         )
     return encoded
+
+
+def _referring(run_id: str, output: t.Any, *, selected: bool) -> t.Any:
+    """An output with references for what is too large in it; ``selected``: it is a map of selections."""
+    if not selected:
+        inside = isinstance(output, (Mapping, list, tuple))
+        return (references.referring if inside else references.whole)(run_id, output, ("output",))
+    return {
+        block: {
+            path: references.whole(run_id, value, ("blocks", block, "output", *_parts(path)))
+            for path, value in values.items()
+        }
+        for block, values in output.items()
+    }
+
+
+def _parts(path: str) -> references.Path:
+    return tuple(int(part) if part.isdecimal() else part for part in path.split("."))
+
+
+def call_bytes(run_id: str, event: RunCompleted, rights: Rights) -> bytes:
+    """The ``toolCalls`` member as JSON."""
+    calls = tool_calls(event, rights)
+    encoded = encoding.dumps(calls)
+    if len(encoded) <= references.VALUE_LIMIT:
+        return encoded
+    return encoding.dumps(referring_calls(run_id, calls))
+
+
+def referring_calls(run_id: str, calls: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """``toolCalls`` with references for payloads that are too large."""
+    return {
+        block: {
+            **found,
+            "list": [
+                references.referring(run_id, call, ("toolCalls", block, "list", place))
+                for place, call in enumerate(found["list"])
+            ],
+        }
+        for block, found in calls.items()
+    }
 
 
 def tool_calls(event: RunCompleted, rights: Rights) -> dict[str, dict[str, t.Any]]:
@@ -129,8 +176,8 @@ def final_data(
         (b"success", encoding.dumps(event.success)),
         (b"runId", encoding.dumps(run_id)),
         (b"status", b'"completed"'),
-        (b"output", output_bytes(event, selections, rights, sent)),
-        (b"toolCalls", encoding.dumps(tool_calls(event, rights))),
+        (b"output", output_bytes(run_id, event, selections, rights, sent)),
+        (b"toolCalls", call_bytes(run_id, event, rights)),
     ]
     if not event.success:
         members.append((b"error", encoding.dumps(event.error or "The run failed.")))

@@ -29,7 +29,7 @@ def answer_body(
     """
     if isinstance(end, ev.RunCompleted):
         try:
-            output = output_bytes(end, selections, rights)
+            output = output_bytes(run_id, end, selections, rights)
         except RunError as error:
             failure = {"code": error.code, "message": error.message}
             return _failure(run_id, "failed", failure, end.usage)

@@ -53,6 +53,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/runs", "key", "read", own="also"),
     Credential("GET", "/api/runs/<run_id>", "key", "read", own="also"),
     Credential("GET", "/api/runs/<run_id>/events", "key", "read", own="also"),
+    Credential("GET", "/api/runs/<run_id>/values/<ref>", "key", "read", own="also"),
     Credential("POST", "/api/runs/<run_id>/cancel", "key", "run", own="only"),
     Credential("GET", "/api/secrets", "key", "admin"),
     Credential("PUT", "/api/secrets/<secret_name>", "key", "admin"),

@@ -9,6 +9,8 @@ import typing as t
 from collections.abc import Mapping
 
 from app.clock import rfc3339
+from app.streams import references
+from app.streams.final import referring_calls
 from app.streams.rights import Rights, strip_output
 
 #: Whoever may read a run has a key, so tool arguments and results stay; segments are stripped all the same.
@@ -57,6 +59,26 @@ def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
     body["modelCalls"] = [_model_call(call) for call in row["usages"]]
     if details and row["model_failures"]:
         body["modelFailures"] = [_model_failure(failed) for failed in row["model_failures"]]
+    return body
+
+
+def referring(body: dict[str, t.Any]) -> dict[str, t.Any]:
+    """The body of a run with references for values that are too large to be told in it (contract 3.5)."""
+    run_id = body["runId"]
+    body = dict(body)
+    for name in ("input", "output"):
+        if name in body:
+            body[name] = references.whole(run_id, body[name], (name,))
+    body["toolCalls"] = referring_calls(run_id, body["toolCalls"])
+    body["blocks"] = [
+        {
+            **block,
+            "output": references.referring(run_id, block["output"], ("blocks", block["blockId"], "output")),
+        }
+        if "output" in block
+        else block
+        for block in body["blocks"]
+    ]
     return body
 
 

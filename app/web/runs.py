@@ -10,11 +10,13 @@ import typing as t
 
 from flask import Blueprint, Flask, Response
 
+from app import encoding
 from app.errors import Problem, ValidationFailed
+from app.streams import references
 from app.web.auth import Caller, caller, credential
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
-from app.web.record import run_body
+from app.web.record import referring, run_body
 
 if t.TYPE_CHECKING:
     from app.engine.registry import Run
@@ -29,7 +31,24 @@ def show(run_id: str) -> Response:
     _, row = find(run_id)
     if row is None or not (reads_all or who.owns(row["key_id"])):
         raise not_found("run", run_id)
-    return json_response(run_body(row, details=reads_all))
+    body = run_body(row, details=reads_all)
+    encoded = encoding.dumps(body)
+    if len(encoded) > references.VALUE_LIMIT:
+        encoded = encoding.dumps(referring(body))
+    return Response(encoded, content_type="application/json")
+
+
+def value(run_id: str, ref: str) -> Response:
+    """A value of a run for which a reference was given in its place."""
+    who = caller()
+    _, row = find(run_id)
+    if row is None or not (who.may("read") or who.owns(row["key_id"])):
+        raise not_found("run", run_id)
+    path = references.read(ref)
+    found, wanted = (False, None) if path is None else references.follow(run_body(row, details=False), path)
+    if not found:
+        raise not_found("value", ref)
+    return json_response(wanted)
 
 
 def cancel(run_id: str) -> Response:
@@ -75,5 +94,6 @@ def install(app: Flask) -> None:
     """Put the routes on ``app``."""
     blueprint = Blueprint("runs", __name__)
     blueprint.add_url_rule("/api/runs/<run_id>", view_func=show)
+    blueprint.add_url_rule("/api/runs/<run_id>/values/<ref>", view_func=value)
     blueprint.add_url_rule("/api/runs/<run_id>/cancel", view_func=cancel, methods=["POST"])
     app.register_blueprint(blueprint)

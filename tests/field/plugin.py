@@ -14,6 +14,7 @@ from studio_plugin import Tool, ToolContext, hookimpl
 
 _PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 _NONE = {"type": "object", "properties": {}}
+_SIZE = {"type": "object", "properties": {"bytes": {"type": "integer"}}, "required": ["bytes"]}
 
 #: What JSON cannot hold.
 NAN = {"mean": float("nan"), "max": float("inf"), "rows": [float("-inf"), 1]}
@@ -37,6 +38,10 @@ def _stuck(arguments: dict[str, t.Any], context: ToolContext) -> None:
         gevent.event.Event().wait()
 
 
+def _huge(arguments: dict[str, t.Any], context: ToolContext) -> str:
+    return "é" * (arguments["bytes"] // 2)
+
+
 def _boom(arguments: dict[str, t.Any], context: ToolContext) -> None:
     raise RuntimeError("a tool with a fault")
 
@@ -46,6 +51,7 @@ TOOLS = (
     Tool("spin", "Computes until a file appears.", _PATH, _spin, runs="thread"),
     Tool("stuck", "Never ends.", _NONE, _stuck),
     Tool("boom", "Raises.", _NONE, _boom),
+    Tool("huge", "Gives one long line of text.", _SIZE, _huge),
     Tool("nan", "Gives what JSON cannot hold.", _NONE, lambda arguments, context: NAN),
     Tool("raw", "Gives bytes.", _NONE, lambda arguments, context: BYTES),
 )
