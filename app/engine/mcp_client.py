@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import time
 import typing as t
 from collections.abc import Mapping
@@ -156,7 +157,7 @@ class McpClient:
             "command": server.command,
             "args": server.args,
             "env": server.env,
-            "cwd": server.cwd,
+            "cwd": os.path.abspath(server.cwd or "."),
             "url": server.url,
             "headers": server.headers,
             "allow": allow,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,3 +107,19 @@ def test_memory(made: Services) -> None:
         "So far you have said: Hello, A sum.",
         "So far you have said: Hello, A sum, Thanks.",
     ]
+
+
+def test_mcp(tmp_path: Path) -> None:
+    """The server of the file, whose program is this interpreter where a user has that of the checkout."""
+    file = tmp_path / "servers.json"
+    servers = json.loads((ROOT / "examples" / "mcp_servers.json").read_text())
+    servers["mcpServers"]["notes"]["command"] = sys.executable
+    servers["mcpServers"]["notes"]["cwd"] = str(ROOT)
+    file.write_text(json.dumps(servers))
+    with services(tmp_path, {"STUDIO_MCP_SERVERS": str(file), "STUDIO_MCP_START_S": "60"}) as made:
+        save(made, mcp=example("mcp"))
+        end, recorder = ended_saved(made, "mcp", {"message": "Is the library open on Thursdays?"})
+    assert isinstance(end, ev.RunCompleted)
+    told = "The notes say: The library is open from nine to five, on Thursdays until eight."
+    assert end.output["content"] == told
+    assert [(e.name, e.status) for e in recorder.of(ev.ToolFinished)] == [("find_notes", "success")]
