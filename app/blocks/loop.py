@@ -71,6 +71,8 @@ def run(context: BlockContext, config: LoopConfig) -> Mapping[str, t.Any]:
             capped = True
             break
         context.sleep(0)  # a body that waits for nothing keeps nobody waiting, and a stop lands here
+        with context.waits.wait():  # no iteration begins once a stop was asked for
+            pass
         context.emit(LoopIteration(context.block, len(results) + 1, "loop"))
         context.flush()
         results.append(only(context.body("loop", loop=loop).outputs))

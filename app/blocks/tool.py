@@ -104,6 +104,8 @@ def _call(context: BlockContext, tools: ToolSet, name: str, arguments: t.Any, tu
         settled.append(result)
         journal.write(turn, result.id, "tool", "failed" if result.is_error else "done", result)
 
+    with context.waits.wait():  # nothing is announced once a stop was asked for
+        pass
     context.emit(ToolStarted(context.block, turn, call_id, name, context.now_ms()))
     context.emit(TurnEnded(context.block, turn, "intermediate", "tool_turn"))
     given = dict(arguments) if isinstance(arguments, Mapping) else None

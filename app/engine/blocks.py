@@ -207,14 +207,16 @@ class _Instance:
         inside = {inner for handle in block.bodies for inner in workflow.inside[block.id, handle]}
         if block.child is not None:
             inside.add(block.id)
-        return [
-            (name, found, state)
-            for name, state in run.state.blocks.items()
-            if name.startswith(frame.path)
-            and name[start:].partition("/")[0].partition("[")[0] in inside
-            and (found := workflow.find(name[start:])) is not None
-            and found is not block
-        ]
+        held = []
+        for name, state in run.state.blocks.items():
+            if not name.startswith(frame.path):
+                continue
+            base, _, index = name[start:].partition("/")[0].partition("[")
+            if base in inside and f"[{index}".startswith(frame.suffix):  # in this one of several at once
+                found = workflow.find(name[start:])
+                if found is not None and found is not block:
+                    held.append((name, found, state))
+        return held
 
     def _settle(self, name: str, block: CompiledBlock, output: Mapping[str, t.Any]) -> None:
         """Tell the final answer of a block that has one: its final turn's text, or what it made of its agents'."""

@@ -186,3 +186,37 @@ def test_lost_text_is_told_once_for_a_block_that_fails_in_each_iteration(made: S
     end, recorder = ended(made, doc)
     assert isinstance(end, ev.RunCompleted)
     assert len(recorder.of(ev.StreamFailed)) == 1
+
+
+def test_a_loop_that_ends_settles_nothing_of_the_loop_beside_it(made: Services) -> None:
+    """Two at once; the first has fewer iterations and ends while the other goes on."""
+    doc = document(
+        [
+            ("all", "parallel", {"items": [1, 3]}),
+            ("again", "loop", {"kind": "for", "times": "{{ loop.item }}"}),
+            ("say", "agent", {"model": "scripted/says"}),
+            ("then", "agent", {"model": "scripted/waits"}),
+        ],
+        "start > all",
+        "all -loop> again",
+        "again -loop> say",
+        "say > then",
+        "then > again",
+        "again -exit> all",
+    )
+    end, recorder = ended(made, doc)
+    assert isinstance(end, ev.RunCompleted)
+    assert violations(recorder.envelopes) == []
+    assert sorted(event.block for event in recorder.of(ev.AnswerSettled)) == [
+        "say[0]",
+        "say[1]",
+        "then[0]",
+        "then[1]",
+    ]
+    settled = [e.event.block if isinstance(e.event, ev.AnswerSettled) else None for e in recorder.envelopes]
+    last = max(
+        n
+        for n, e in enumerate(recorder.envelopes)
+        if isinstance(e.event, ev.BlockFinished) and e.event.block == "say[1]"
+    )
+    assert settled.index("say[1]") > last
