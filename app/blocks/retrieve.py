@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from app.agents.driver import message
 from app.schemas.paths import join
+from app.workflows.template_syntax import is_template
 from plugins.spec.blocks import BlockContext, BlockType, Passage, Use, VectorSearch
 
 #: Most passages of one search.
@@ -68,12 +69,13 @@ def check(config: RetrieveConfig, path: str) -> list[tuple[str, str]]:
 
 
 def uses(config: RetrieveConfig) -> tuple[Use, ...]:
-    """What a search by vectors needs, as far as it is known before a run."""
+    """What is searched, and what a search by vectors needs, as far as it is known before a run."""
+    fixed = None if is_template(config.collection) else config.collection.strip()
+    searched = () if fixed is None else (Use("collection", ("collection",), fixed),)
     if config.mode != "embedding":
-        return ()
-    fixed = None if "{" in config.collection else config.collection.strip()
+        return searched
     path = ("collection",) if config.embedding_model is None else ("embedding_model",)
-    return (Use("embedding", path, VectorSearch(fixed, config.embedding_model)),)
+    return (*searched, Use("embedding", path, VectorSearch(fixed, config.embedding_model)))
 
 
 def run(context: BlockContext, config: RetrieveConfig) -> Mapping[str, t.Any]:

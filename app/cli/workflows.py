@@ -120,15 +120,17 @@ def _checked(file: str, plugins: Registry) -> tuple[dict[str, t.Any], str]:
 
 
 def _check_stored(parts: _Parts, workflow_id: str, document: dict[str, t.Any], deploy: bool) -> None:
-    """See that the workflows and secrets a document uses are there. A draft may name those that are still to come.
+    """See that the workflows and secrets a document uses are there. A draft may name those that are still to come,
+    and documents may come at any time.
 
     :raises ValidationFailed: one runs this one, they nest too deeply, or one is missing and this is to be deployed.
     """
-    from app.web.catalog import Catalog, ChildUnavailable, missing_secrets
+    from app.web.catalog import Catalog, ChildUnavailable, missing_collections, missing_secrets
 
     try:
         found = Catalog(parts).of(workflow_id, document)
         warn(missing_secrets(found.secrets, parts.store))
+        warn(missing_collections(found.workflow, parts.store))
     except ChildUnavailable as missing:
         if deploy:
             raise

@@ -173,6 +173,22 @@ def missing_secrets(secrets: Iterable[tuple[str, str]], store: Store) -> list[Pr
     ]
 
 
+def missing_collections(workflow: CompiledWorkflow, store: Store) -> list[Problem]:
+    """A problem for every collection that a block searches and that has no documents yet."""
+    from app.store.documents import CollectionUnknown  # here: checking a document needs no database
+
+    problems = []
+    for index, block in enumerate(workflow.blocks.values()):
+        for use in block.type.uses(block.config) if block.type.uses is not None else ():
+            if use.kind != "collection":
+                continue
+            try:
+                store.documents.collection_id(use.value)
+            except CollectionUnknown as unknown:
+                problems.append(Problem(join("blocks", index, "config", *use.path), unknown.message))
+    return problems
+
+
 def check_ready(found: Runnable, parts: Parts, public: bool) -> None:
     """Find out before the first byte what a run would fail for.
 

@@ -206,10 +206,10 @@ class Use:
 
     :ivar path: keys and indexes that lead to it inside the config.
     :ivar value: ``model``: its id. ``tool``: an entry as of an agent's ``tools``. ``detector``: its name.
-        ``workflow``: a :class:`Child`. ``embedding``: a :class:`VectorSearch`.
+        ``workflow``: a :class:`Child`. ``embedding``: a :class:`VectorSearch`. ``collection``: its name.
     """
 
-    kind: t.Literal["model", "tool", "detector", "workflow", "embedding"]
+    kind: t.Literal["model", "tool", "detector", "workflow", "embedding", "collection"]
     path: tuple[str | int, ...]
     value: t.Any
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.servers import Studio
+from tests.support.shared import ROOT
 
 
 @pytest.fixture
@@ -52,6 +53,17 @@ def test_files_that_cannot_be_read_are_named_and_the_others_added(studio: Studio
     assert len(done.stdout.splitlines()) == 2
     assert f"{pages / 'a.pdf'}: it is a PDF, not text. Convert it first" in done.stderr
     assert f"{pages / 'b.bin'}: it is no text" in done.stderr
+
+
+def test_a_workflow_that_searches_what_is_not_there_yet_is_imported_with_a_warning(
+    studio: Studio, pages: Path
+) -> None:
+    example = str(ROOT / "examples" / "retrieve.yaml")
+    done = studio.run_cli("workflow", "import", example)
+    assert done.returncode == 0
+    assert "warning: blocks[1].config.collection: There is no collection 'handbook'" in done.stderr
+    studio.cli("documents", "add", "handbook", str(pages))
+    assert studio.run_cli("workflow", "import", example).stderr == ""
 
 
 @pytest.mark.parametrize(

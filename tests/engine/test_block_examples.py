@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.agents.document_files import media_type, read
 from app.engine.services import Services
+from app.store.documents import Draft
 from app.workflows.document import parse
 from tests.engine.flows import ended_saved, save, start_saved
 from tests.support.engine import services
@@ -123,3 +125,23 @@ def test_mcp(tmp_path: Path) -> None:
     told = "The notes say: The library is open from nine to five, on Thursdays until eight."
     assert end.output["content"] == told
     assert [(e.name, e.status) for e in recorder.of(ev.ToolFinished)] == [("find_notes", "success")]
+
+
+def test_retrieve(made: Services) -> None:
+    save(made, ask=example("retrieve"))
+    end, _ = ended_saved(made, "ask", {"message": "How many holidays do I have?"})
+    assert end.output["content"].startswith("Find: There is no collection 'handbook'")
+    assert end.output["citations"] == []
+    for file in sorted((ROOT / "examples" / "documents").iterdir()):
+        text, title, kind = read(file.read_bytes(), media_type(file.name))
+        made.store.documents.put("handbook", Draft(file.name, text, title, kind))
+    end, _ = ended_saved(made, "ask", {"message": "How many holidays do I have?"})
+    assert end.output["content"].startswith("[1] leave.md\n# Leave\n\nEvery employee has 30 days of holidays")
+    assert end.output["content"].endswith("\n\nQuestion: How many holidays do I have?")
+    cited = end.output["citations"][0]
+    found = made.store.documents.read(cited["documentId"])
+    assert found is not None
+    assert (cited["source"], cited["title"]) == ("leave.md", "Leave")
+    assert found[1][cited["start"] : cited["end"]] in end.output["content"]
+    end, _ = ended_saved(made, "ask", {"message": "Where do zebras live?"})
+    assert end.output == {"content": "The handbook says nothing about that.", "citations": []}

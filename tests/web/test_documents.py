@@ -8,6 +8,7 @@ import typing as t
 import pytest
 
 from app.store.documents import Draft
+from tests.support import sse
 from tests.web.conftest import Studio, assert_error
 
 FOX = {"collection": "pages", "source": "fox.txt", "text": "The quick brown fox jumps over the lazy dog."}
@@ -217,3 +218,40 @@ def test_a_text_with_what_no_database_takes_is_kept(studio: Studio) -> None:
     assert shown["metadata"] == {"k\0": "\0"}
     [found] = studio.get("/api/documents/search?collection=pages&query=fox").get_json()["items"]
     assert shown["text"][found["start"] : found["end"]] == found["text"]
+
+
+RETRIEVE = {
+    "name": "Ask",
+    "blocks": [
+        {"id": "start", "type": "start"},
+        {"id": "find", "type": "retrieve", "config": {"collection": "pages"}},
+    ],
+    "edges": [{"source": "start", "target": "find"}],
+}
+
+
+def test_a_workflow_finds_them(studio: Studio) -> None:
+    made = send(studio, FOX).get_json()
+    done = studio.execute(studio.deploy(RETRIEVE), {"input": "What do foxes do?"}).get_json()
+    assert done["success"] is True
+    [cited] = done["output"]["citations"]
+    assert (cited["documentId"], cited["start"], cited["end"]) == (made["id"], 0, 44)
+    assert done["output"]["context"] == f"[1] fox.txt\n{FOX['text']}"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_run_events_tell_of_the_search(studio: Studio, there: bool) -> None:
+    if there:
+        send(studio, FOX)
+    answer = studio.client.post(
+        f"/api/workflows/{studio.deploy(RETRIEVE)}/runs",
+        json={"message": "foxes"},
+        headers={"X-API-Key": studio.keys["run"]},
+    )
+    frames = [frame.json() for frame in sse.parse(answer.get_data()) if frame.comment is None]
+    told = [frame for frame in frames if frame["data"].get("node_id") == "find"]
+    names = ["workflow_node_start", "search_started", "search_finished", "workflow_node_end"]
+    assert [frame["type"] for frame in told if frame["type"] in names] == names
+    [searched] = [frame["data"] for frame in told if frame["type"] == "search_finished"]
+    assert searched["success"] is there
+    assert frames[-1]["data"]["status"] == ("completed" if there else "failed")
