@@ -30,8 +30,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "http.client": ("providers/", "app/net", "app/cli/"),
     "urllib.request": (),
     "sqlite3": ("app/store/",),
-    "asyncio": (),
-    "gevent.subprocess": ("providers/", "app/cli/"),
+    # Never in a process that gevent has patched.
+    "asyncio": ("app/engine/mcp_host/", "app/net/guarded_transport.py"),
+    "gevent.subprocess": ("providers/", "app/cli/", "app/engine/mcp_pipe.py"),
     "subprocess": ("providers/", "app/cli/"),
 }
 
@@ -183,11 +184,16 @@ def test_examples_compile(path: Path) -> None:
     from plugins.manager import create_manager
     from plugins.registry import Registry
 
-    registry = Registry(create_manager(entry_points=False, builtins=builtins.plugins(config.load({}))))
+    settings = config.load({"STUDIO_MCP_SERVERS": str(ROOT / "examples" / "mcp_servers.json")})
+    registry = Registry(create_manager(entry_points=False, builtins=builtins.plugins(settings)))
     document = parse(path.read_text())
     assert document["name"]
     compiled = compile_document(
-        document, registry.block_types, registry.check_model, frozenset(registry.tools)
+        document,
+        registry.block_types,
+        registry.check_model,
+        frozenset(registry.tools),
+        servers=builtins.mcp_servers(settings),
     )
     assert compiled.answer_agents()
 

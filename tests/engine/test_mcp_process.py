@@ -17,9 +17,10 @@ from app.engine.mcp_client import McpClient, ServerUse
 from app.engine.scope import Cancelled, RunScope
 from plugins.spec import ToolContext, ToolFailed
 from plugins.spec.mcp import McpServer
-from tests.support.engine import services
-from tests.support.mcp_servers import pids, program, runs
-from tests.support.servers import wait_until
+from tests.support import sse
+from tests.support.engine import agent, services
+from tests.support.mcp_servers import call, pids, program, runs, script, settings
+from tests.support.servers import studio, wait_until
 from tests.support.shared import ROOT
 
 #: A worker of our own: calls a tool, says which processes there are and what it has imported, then waits.
@@ -163,3 +164,21 @@ def test_a_waiting_list_is_shared_and_outlives_who_leaves(tmp_path: Path) -> Non
         leaving.close()
         assert got[0] > 5
         assert len(pids(tmp_path)) == 1
+
+
+def test_a_server_of_studio_uses_its_mcp_servers_and_ends_them(tmp_path: Path) -> None:
+    """The whole way: gunicorn's worker, its host, the program; asked to leave, none of them stays."""
+    (tmp_path / "data").mkdir()
+    environ = settings(tmp_path, {"docs": program(tmp_path / "docs")}, STUDIO_MCP_START_S="60")
+    model = script(tmp_path, "adds", [call("add", a=20, b=22)], [{"text": "It is {{tools.add.result}}."}])
+    with studio(tmp_path / "data", environ) as server:
+        workflow = server.deploy(agent(model, tools=[{"mcp": "docs"}]))
+        path = f"/api/workflows/{workflow}/execute"
+        headers = {"X-API-Key": server.key, "Content-Type": "application/json"}
+        status, _, body = sse.request(server.port, "POST", path, b'{"input": "hi"}', headers, timeout=60)
+        assert status == 200
+        assert json.loads(body)["output"]["content"] == "It is 42."
+        (program_pid,) = pids(tmp_path / "docs")
+        assert runs(program_pid)
+        assert server.stop() == 0
+        wait_until(lambda: not runs(program_pid), "the program has left")

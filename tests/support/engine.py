@@ -77,7 +77,9 @@ def services(
     made = Services(
         settings,
         store,
-        Registry(create_manager(entry_points=False, builtins=(Builtins(settings), *plugins)), mcp_servers(settings)),
+        Registry(
+            create_manager(entry_points=False, builtins=(Builtins(settings), *plugins)), mcp_servers(settings)
+        ),
         clock or SystemClock(),
     )
     try:
