@@ -14,8 +14,10 @@ import pytest
 from app import events as ev
 from app.events import STOPPED_TEXT
 from tests.field.rig import ALL, Engine, Server, begin, held, posted, until
+from tests.field.test_stop import Following
 from tests.field.wires import Speaker, sse
 from tests.support.engine import agent
+from tests.support.graphs import graph
 from tests.support.servers import NEGOTIATE
 from tests.support.vendor import Vendor
 
@@ -239,3 +241,54 @@ def test_cancel_10_leaving_within_the_grace_time(served: Server, vendor: Vendor,
     watched.stream.close()
     assert call.left.wait(20)
     assert served.ended(watched.run_id)["cause"] == "client_disconnected"
+
+
+def in_child(served: Server, name: str, config: dict[str, t.Any], **settings: t.Any) -> str:
+    """An agent in a child workflow, with one more block behind the child."""
+    inner = graph([("inner", "agent", config)], "start > inner")
+    served.store.workflows.save(inner, name, workflow_id=name)
+    served.store.workflows.deploy(name)
+    outer = graph(
+        [("sub", "workflow", {"workflow": name}), ("z", "set", {"values": {"x": 1}})],
+        "start > sub",
+        "sub > z",
+    )
+    return served.deploy({**outer, "settings": settings})
+
+
+def test_cancel_08_leaving_at_the_first_tool_of_a_child(served: Server, vendor: Vendor, desk: Vendor) -> None:
+    """Run events: the reader goes at the first of three tools inside of a child: the others never start."""
+    config = {"model": "openai-compatible/field", "tools": held(desk, "one", "two", "three")}
+    reader = Following(served, in_child(served, "cancel-tools", config), message="x")
+    call = vendor.next_call()
+    call.send({"tool_calls": [{"index": 0, "id": "c0", "function": {"name": "one", "arguments": "{}"}}]})
+    reader.until("workflow_node_start", node_id="sub/inner")
+    reader.stream.close()
+    assert call.left.wait(20)
+    record = served.ended(reader.run_id)
+    assert (record["status"], record["cause"]) == ("cancelled", "client_disconnected")
+    assert desk.calls.empty()
+    assert "z" not in {block["blockId"] for block in record["blocks"]}
+
+
+def test_cancel_10_policy_continue_with_a_child_and_a_tool(
+    served: Server, vendor: Vendor, desk: Vendor
+) -> None:
+    """The reader leaves while a child's tool runs; all of it goes on to its end."""
+    config = {"model": "openai-compatible/field", "tools": held(desk, "one")}
+    workflow = in_child(served, "cancel-continue", config, on_disconnect="continue")
+    reader = Following(served, workflow, message="x")
+    call = vendor.next_call()
+    call.send({"tool_calls": [{"index": 0, "id": "c0", "function": {"name": "one", "arguments": "{}"}}]})
+    call.finish("tool_calls")
+    tool = desk.next_call()
+    reader.stream.close()
+    served.watch(served.agent("scripted/plain")).end()
+    assert not tool.left.is_set()
+    tool.answer(200, b'"fine"')
+    call = vendor.next_call()
+    assert call.body["messages"][-1]["content"] == "fine"
+    call.text("done")
+    call.finish()
+    record = served.ended(reader.run_id)
+    assert (record["status"], record["output"]) == ("completed", {"x": 1})
