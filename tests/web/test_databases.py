@@ -90,3 +90,23 @@ def test_a_stop_finds_its_run_in_whichever_worker(served: tuple[Studio, str]) ->
         assert [one["type"] for one in said[-3:]] == ["workflow_stopped", "flow_state", "done"]
         assert said[-1]["data"]["cause"] == "stop_requested"
     assert ask(studio, "GET", f"/api/threads/{thread}")[1]["status"] == "idle"
+
+
+def test_what_an_agent_remembers_is_there_in_every_worker(served: tuple[Studio, str]) -> None:
+    studio, _ = served
+    agent = {"model": "scripted/memory", "memory": {"type": "sliding_window", "limit": 4}}
+    document = {
+        "name": "Remember",
+        "blocks": [{"id": "start", "type": "start"}, {"id": "a", "type": "agent", "config": agent}],
+        "edges": [{"source": "start", "target": "a"}],
+    }
+    workflow = studio.deploy(document)
+    for number in range(6):  # whichever of the two workers takes each of them
+        body = {"input": f"m{number}", "conversationId": "mine"}
+        path = f"/api/workflows/{workflow}/execute"
+        status, answer = ask(studio, "POST", path, json.dumps(body).encode())
+        heard = ", ".join(f"m{said}" for said in range(max(0, number - 2), number + 1))
+        assert (status, answer["output"]["content"]) == (200, f"So far you have said: {heard}.")
+    run = ask(studio, "GET", f"/api/runs/{answer['runId']}")[1]
+    status, kept = ask(studio, "GET", f"/api/threads/{run['threadId']}/memory")
+    assert [item["message"] for item in kept["items"]] == [f"m{number}" for number in (5, 4, 3, 2, 1, 0)]
