@@ -27,6 +27,8 @@ _FILE = "model_prices_and_context_window_backup.json"
 #: Modes of rows that answer in text.
 _MODES = frozenset({"chat", "responses", "completion"})
 _EMBEDDING = frozenset({"embedding"})
+#: USD per token of a vector that nobody asks for: such a row states the price of a thousand tokens (one does).
+_IMPLAUSIBLE = 1e-5
 #: What a name may have behind it and mean the same model: a date, ``latest``.
 _DATED = re.compile(r"[-@:](?:\d{6,8}|\d{4}-\d\d-\d\d|latest)(?:-v\d.*)?$")
 
@@ -91,7 +93,7 @@ def embedding_price(prefix: str | None, providers: Iterable[str], model: str) ->
     if row is None and (row := known.get(model)) is not None and row.litellm_provider not in tuple(providers):
         row = None
     cost = number(row.input_cost_per_token) if row is not None else None
-    return None if cost is None else cost * 1e6
+    return None if cost is None or cost > _IMPLAUSIBLE else cost * 1e6
 
 
 def _rows(modes: frozenset[str]) -> Mapping[str, Row]:

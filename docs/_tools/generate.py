@@ -42,6 +42,7 @@ PARTS: dict[tuple[str, str], t.Callable[[], str]] = {
     ("plugins.md", "recordings"): pages_plugins.recordings,
     ("workflow-document.md", "checks"): pages_plugins.checks,
     ("providers.md", "families"): pages_capabilities.connections,
+    ("providers.md", "embeddings"): pages_capabilities.embeddings,
     ("run-events.md", "levels"): pages_run_events.events,
     ("run-events.md", "savings"): pages_run_events.savings,
 }

@@ -13,9 +13,11 @@ from app.web import capability_words as words
 from docs._tools.markdown import table
 from docs._tools.pages_plugins import registry
 from plugins import capabilities as facts
+from plugins import model_map
 from plugins.claims import registry_source
 from plugins.connections import variable_prefix
-from plugins.spec import ConnectionSpec, ProviderFamily, Setting
+from plugins.spec import ConnectionSpec, Embeddings, ProviderFamily, Setting
+from plugins.wires import name_of
 
 Row = Mapping[str, t.Any]
 
@@ -251,6 +253,41 @@ def connections() -> str:
         )
     head = ("Family", "Vendor", "Key", "Address", "Also", "Wires", "Asked for its models, at most")
     return table(head, rows)
+
+
+def embeddings() -> str:
+    """Which families make vectors, with what is known of their models; for the page about vendors."""
+    made = registry()
+    rows = []
+    for name in made.embedders.families():
+        family = made.families[name]
+        stated = family.embeddings
+        assert stated is not None
+        named = stated.models if stated.models is not None else stated.known
+        lines = [f"`{model}`{_embedding_price(family, stated, model)}" for model in named]
+        rows.append(
+            (
+                f"`{family.id}`",
+                ", ".join(lines) or "any",
+                _texts(stated, named),
+                f"`{name_of(stated.wire)}`",
+                stated.source,
+            )
+        )
+    return table(("Family", "Models, USD per million tokens", "Texts a call", "Wire", "Source"), rows)
+
+
+def _embedding_price(family: ProviderFamily, stated: Embeddings, model: str) -> str:
+    price = model_map.embedding_price(family.registry_prefix, stated.registry_providers, model)
+    price = stated.price if price is None else price
+    return "" if price is None else f" {price:.4g}"
+
+
+def _texts(stated: Embeddings, named: Iterable[str]) -> str:
+    size = stated.batch
+    if not callable(size):
+        return str(size)
+    return ", ".join(str(each) for each in sorted({size(model) for model in named}))
 
 
 def _asked(family: ProviderFamily) -> str:

@@ -113,7 +113,6 @@ FAMILY = ProviderFamily(
             "embed-english-v3.0",
             "embed-english-light-v3.0",
             "embed-multilingual-v3.0",
-            "embed-multilingual-light-v3.0",
         ),
         registry_providers=("cohere",),
     ),

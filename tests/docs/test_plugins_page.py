@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.engine.scope import RunScope
 from plugins.conformance import Recording, check, render
+from plugins.conformance.server import Answer, byte_server
 from plugins.manager import create_manager
 from plugins.registry import Registry
+from providers.spec import EmbeddingRequest, Usage
 from tests.support.engine import services, start
 from tests.support.shared import ROOT
 
@@ -36,7 +39,14 @@ def load(name: str) -> Iterator[types.ModuleType]:
 
 
 def test_every_part_has_a_sample() -> None:
-    assert set(SAMPLES) == {"studio_shout", "studio_acme", "studio_lines", "studio_words", "studio_badges"}
+    assert set(SAMPLES) == {
+        "studio_shout",
+        "studio_acme",
+        "studio_lines",
+        "studio_dots",
+        "studio_words",
+        "studio_badges",
+    }
 
 
 def test_a_sample_is_a_plugin(module: types.ModuleType) -> None:
@@ -66,6 +76,24 @@ def test_the_wire_conforms() -> None:
     ]
     (verdict,) = check(family, recordings)
     assert verdict.ok, "\n" + render([verdict])
+
+
+def test_the_embeddings_are_made() -> None:
+    (module,) = load("studio_dots")
+    manager = create_manager(False)
+    manager.register(module)
+    with byte_server({}) as server:
+        server.plan = Answer(200, "application/json", [b'{"dots": [[1, 2], [3, 4]], "tokens": 5}'])
+        environ = {"DOTS_API_KEY": "key-1", "STUDIO_DOTS_API_BASE": server.base}
+        model = Registry(manager).embedders.resolve("dots/dots-1", environ)
+        with RunScope() as scope:
+            request = EmbeddingRequest("dots-1", ("a", "b"), "query")
+            found = model.wire.embed(request, model.connection, scope)
+        assert [list(vector) for vector in found.vectors] == [[1.0, 2.0], [3.0, 4.0]]
+        assert (found.usage, model.batch) == (Usage(input=5, total=5), 16)
+        (exchange,) = server.exchanges
+        assert exchange.path == "/v1/dots/dots-1"
+        assert b"Authorization: Bearer key-1" in exchange.head
 
 
 def test_the_block_runs(tmp_path: Path) -> None:

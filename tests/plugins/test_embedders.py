@@ -74,7 +74,10 @@ class TestFamilies:
                 model_map.embedding_price(found.registry_prefix, found.embeddings.registry_providers, model)
                 for model in found.embeddings.known
             ]
-            assert all(price is not None and price >= 0 for price in prices), (name, prices)
+            assert all(price is not None and 0 <= price <= 1 for price in prices), (name, prices)
+
+    def test_a_row_that_means_a_thousand_tokens_prices_nothing(self) -> None:
+        assert model_map.embedding_price(None, ("cohere",), "embed-multilingual-light-v3.0") is None
 
 
 class TestResolving:
