@@ -14,7 +14,7 @@ import pytest
 from app import events as ev
 from app.events import STOPPED_TEXT
 from tests.field.rig import ALL, Engine, Server, begin, held, posted, until
-from tests.field.test_stop import Following
+from tests.field.stages import Following
 from tests.field.wires import Speaker, sse
 from tests.support.engine import agent
 from tests.support.graphs import graph

@@ -14,7 +14,7 @@ import yaml
 
 from app.streams.run_event_data import OUTPUT_LIMIT
 from tests.field.rig import ALL, Server, opened
-from tests.field.test_stop import Following
+from tests.field.stages import Following
 from tests.field.wires import Chat
 from tests.support import sse
 from tests.support.engine import agent

@@ -15,7 +15,7 @@ from app import events as ev
 from app.streams.agent_events import AgentEventsOptions
 from app.streams.rights import Rights
 from tests.field.rig import ALL, Engine, Server, Watched, until
-from tests.field.test_stop import Following
+from tests.field.stages import Following
 from tests.field.wires import sse
 from tests.streams.reader import read
 from tests.support.engine import start
