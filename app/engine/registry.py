@@ -135,7 +135,6 @@ class RunRegistry:
 
     def _ended(self, run: Run) -> None:
         self._runs.pop(run.id, None)
-        self._retained.keep(run)
         if run.request.key_id is not None:
             _less(self._by_key, run.request.key_id)
         address = self._addresses.pop(run.id, None)
@@ -143,6 +142,10 @@ class RunRegistry:
             _less(self._by_address, address)
         if not self._runs:
             self._empty.set()
+        try:
+            self._retained.keep(run)
+        except Exception:  # then it is told from its record; whoever waits for its end must not wait for ever
+            log.exception("the log of run %s could not be kept", run.id)
 
     def drain(self, timeout_s: float) -> bool:
         """Take no new runs, cancel those that run (``server_shutdown``), wait for their ends.

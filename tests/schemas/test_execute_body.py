@@ -79,10 +79,8 @@ def test_problems_in_the_order_of_the_body(body, paths):
     assert caught.value.code == "validation_failed"
 
 
-def test_async_is_not_built():
-    with pytest.raises(ValidationFailed) as caught:
-        load_execute({"async": True})
-    assert (caught.value.code, caught.value.status) == ("not_supported", 400)
+def test_async_alone_is_taken():
+    assert load_execute({"async": True}).asynchronous
 
 
 _json = st.recursive(

@@ -155,9 +155,12 @@ def test_every_problem_is_reported_at_once(studio: Studio, workflow: str) -> Non
     assert {detail["path"] for detail in error["details"]} == {"nope", "stream", "timeoutSeconds"}
 
 
-def test_async_is_refused_by_name(studio: Studio, workflow: str) -> None:
-    assert_error(studio.execute(workflow, {"async": True}), 400, "not_supported", path="async")
-    assert studio.execute(workflow, {"async": False}).status_code == 200
+def test_async_excludes_stream_and_needs_a_key(studio: Studio) -> None:
+    workflow = studio.deploy(document("scripted/plain", settings={"public": True}))
+    both = studio.execute(workflow, {"async": True, "stream": True})
+    assert_error(both, 400, "validation_failed", path="async")
+    assert_error(studio.execute(workflow, {"async": True}, key=None), 400, "validation_failed", path="async")
+    assert studio.execute(workflow, {"async": False}, key=None).status_code == 200
 
 
 @pytest.mark.parametrize("value", ["abc", ""])
