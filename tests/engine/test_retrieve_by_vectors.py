@@ -11,6 +11,7 @@ from pathlib import Path
 
 import gevent.event
 import pytest
+import yaml
 
 from app import events as ev
 from app.agents import vector_search
@@ -22,6 +23,7 @@ from plugins.spec import Embeddings
 from tests.engine.flows import document, ended, problems, stopped, stored
 from tests.providers.raw_server import Peer, raw_server
 from tests.support.engine import services, start
+from tests.support.shared import ROOT
 
 SCRIPTED = "scripted/bag-of-words"
 SMALL = "openai/text-embedding-3-small"
@@ -146,6 +148,18 @@ def test_a_vendor_that_counts_nothing_is_counted_for(made: Services, vendor: Ven
 def test_an_empty_query_finds_nothing_and_asks_nobody(made: Services, vendor: Vendor, query: str) -> None:
     assert found(made, query, embedding_model=SMALL) == []
     assert vendor.asked == []
+
+
+def test_the_example_finds_what_it_asks_for(made: Services) -> None:
+    for file in sorted((ROOT / "examples" / "documents").iterdir()):
+        made.store.documents.put("handbook", Draft(file.name, file.read_text()))
+    made.store.documents.vectors.choose("handbook", SCRIPTED, 1)
+    doc = yaml.safe_load((ROOT / "examples" / "retrieve_vectors.yaml").read_text())
+    end, _ = ended(made, doc, {"message": "How many holidays do I have?"})
+    assert isinstance(end, ev.RunCompleted)
+    first = end.output["citations"][0]
+    assert first["source"] == "leave.md"
+    assert end.output["content"].startswith("[1] leave.md\n")
 
 
 class TestFailures:

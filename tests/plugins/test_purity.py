@@ -11,8 +11,8 @@ from tests.support.shared import ROOT
 
 FORBIDDEN = (
     "aiohttp", "anthropic", "boto3", "botocore", "cohere", "google.auth", "google.genai", "google.generativeai",
-    "groq", "httpx", "litellm", "mistralai", "ollama", "openai", "pydantic", "requests", "tiktoken", "tokenizers",
-    "transformers",
+    "groq", "httpx", "litellm", "mistralai", "numpy", "ollama", "openai", "pydantic", "requests", "tiktoken",
+    "tokenizers", "transformers",
 )  # fmt: skip
 
 _SCRIPT = """
@@ -38,6 +38,8 @@ for family in registry.families.values():
         resolved.append(family.id)
     except RegistryError:
         pass
+environ = environment(registry.families["openai"], "http://127.0.0.1:9", Ground())
+registry.embedders.resolve("openai/text-embedding-3-small", environ)
 print(json.dumps([resolved, sorted(sys.modules)]))
 """
 
