@@ -131,8 +131,8 @@ def test_a_stopped_run_settles_its_call_at_once(made: Services, folder: Path) ->
     wait_until((folder / "two" / "hanging").exists, "the tool runs")
     stopped(run, recorder)
     assert [e.status for e in recorder.of(ev.ToolFinished)] == ["cancelled"]
-    wait_until((folder / "two" / "left").exists, "the server was told")
-    assert (folder / "two" / "left").read_text() == "CancelledError\n"
+    left = folder / "two" / "left"
+    wait_until(lambda: left.exists() and left.read_text() == "CancelledError\n", "the server was told")
     assert result(made, "two", "echo", text="still here") == "still here"
 
 

@@ -103,6 +103,25 @@ def test_an_idle_server_is_closed_and_comes_back(tmp_path: Path) -> None:
         assert pids(tmp_path)[-1] != first
 
 
+def test_a_server_that_never_begins_is_ended_with_the_rest(tmp_path: Path) -> None:
+    """It takes what it is sent and says nothing; whoever waits gives up, and nothing of it stays."""
+    silent = tmp_path / "silent.py"
+    silent.write_text(
+        "import os, sys; open('pid', 'w').write(str(os.getpid())); list(iter(sys.stdin.readline, 'x'))"
+    )
+    server = McpServer("silent", sys.executable, (str(silent),), cwd=str(tmp_path), trusted=True)
+    with services(tmp_path) as made, RunScope() as scope, scope.child() as inner:
+        inner.deadline(1.0, "tool_timeout")
+        with pytest.raises(Cancelled):
+            made.mcp.tools(ServerUse(server), inner)
+        text = wait_until(
+            lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "it has begun"
+        )
+        assert runs(int(text))
+        made.mcp.close()
+        assert not runs(int(text))
+
+
 @pytest.mark.leak_check
 def test_closing_ends_everything(tmp_path: Path) -> None:
     with services(tmp_path) as made, RunScope() as scope:

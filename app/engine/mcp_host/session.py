@@ -23,7 +23,8 @@ from app.engine.mcp_host.results import MAX_TOOLS, Failed, plainly, reason
 from app.engine.mcp_host.stdio import MAX_LINE, Ended, say, stdio
 from app.net.guarded_transport import http_client
 
-#: Seconds a server may take to begin; longer than anybody waits for it, so that the next one finds it.
+#: Seconds a server may take to begin, and to name its tools; longer than anybody waits for it, so that the next one
+#: finds it ready.
 START_S = 120.0
 #: Seconds to wait for a sign of life of a server that left a call unanswered.
 PING_S = 5.0
@@ -61,6 +62,14 @@ class Session:
 
         :raises Failed: it cannot be reached, or does not say.
         """
+        try:
+            async with asyncio.timeout(START_S):
+                return await self._listed()
+        except TimeoutError:
+            self._drop(self._task)
+            raise Failed(f"The MCP server {self.title} did not name its tools in time.") from None
+
+    async def _listed(self) -> list[dict[str, t.Any]]:
         found: list[dict[str, t.Any]] = []
         async with self._used() as client:
             cursor: str | None = None
@@ -161,8 +170,10 @@ class Session:
                 self._failures = 0
                 opened.set_result(client)
                 listening = asyncio.create_task(self._listen(client))
-                await closing.wait()
-                listening.cancel()
+                try:
+                    await closing.wait()
+                finally:
+                    listening.cancel()
                 await asyncio.wait((listening,))
         except Exception as error:
             if not opened.done():
@@ -237,11 +248,11 @@ class Session:
 
     async def close(self) -> None:
         """End the session, and wait for that."""
-        task = self._task
+        task, opened = self._task, self._opened
         self._drop(task)
         if task is not None and not task.done():
-            if self._opened is None and not self._closing.is_set():
-                task.cancel()
+            if opened is not None and not opened.done():
+                task.cancel()  # it does not look for that before it is open
             await asyncio.wait((task,))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
