@@ -11,8 +11,9 @@ import json
 import re
 import typing as t
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import PurePath
+
+from app.encoding import clean_text
 
 #: What a collection may be called, and what that is in words.
 COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -104,9 +105,15 @@ def _json(text: str) -> tuple[str, str | None]:
 
 
 def _html(text: str) -> tuple[str, str | None]:
+    from lxml import etree  # the parser of the standard library needs minutes for a page of some kinds
+
     page = _Page()
-    page.feed(text)
-    page.close()
+    parser = etree.HTMLParser(target=page, encoding="utf-8", huge_tree=True)
+    try:
+        parser.feed(clean_text(text).replace("\0", "\ufffd").encode())
+        parser.close()
+    except etree.LxmlError as error:
+        raise Unreadable(f"it is no HTML that can be read: {str(error)[:200]}. Save it as text.") from None
     lines = (" ".join(line.split()) for line in "".join(page.parts).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip(), _title("".join(page.title))
 
@@ -124,48 +131,47 @@ _PARAGRAPHS = frozenset({
 # fmt: on
 
 
-class _Page(HTMLParser):
-    """What a reader of an HTML page sees, paragraphs apart."""
+_UNSEEN = frozenset({"head", "noscript", "script", "style", "template"})
+_LINES = frozenset({"br", "caption", "li", "option", "tr"})
+_CELLS = frozenset({"td", "th"})
 
-    _UNSEEN = frozenset({"head", "noscript", "script", "style", "template", "title"})
-    _LINES = frozenset({"br", "caption", "li", "option", "tr"})
-    _CELLS = frozenset({"td", "th"})
+
+class _Page:
+    """What a reader of an HTML page sees, paragraphs apart; the parser calls it."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
         self.title: list[str] = []
-        self._open: list[str] = []
+        self._unseen = 0
+        self._titled = False
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """See ``html.parser``."""
-        if tag in self._UNSEEN:
-            self._open.append(tag)
-        elif tag == "body":  # whatever was left open before it
-            self._open.clear()
-        self._border(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """See ``html.parser``."""
-        if tag in self._UNSEEN:
-            while tag in self._open and self._open.pop() != tag:
-                pass
-        self._border(tag)
-
-    def handle_data(self, data: str) -> None:
-        """See ``html.parser``. Line ends of the source are blanks."""
-        if not self._open:
-            self.parts.append(data.replace("\n", " "))
-        elif self._open[-1] == "title" and not self.title:
-            self.title.append(data)
-
-    def _border(self, tag: str) -> None:
+    def start(self, tag: str, _attributes: t.Any) -> None:
+        """An element begins."""
+        self._unseen += tag in _UNSEEN
+        self._titled = tag == "title" and not self.title
         if tag in _PARAGRAPHS:
             self.parts.append("\n\n")
-        elif tag in self._LINES:
+        elif tag in _LINES:
             self.parts.append("\n")
-        elif tag in self._CELLS:
+        elif tag in _CELLS:
             self.parts.append(" ")
+
+    def end(self, tag: str) -> None:
+        """An element ends; the parser ends each, in order."""
+        self._unseen -= tag in _UNSEEN
+        self._titled = False
+        if tag in _PARAGRAPHS:
+            self.parts.append("\n\n")
+
+    def data(self, text: str) -> None:
+        """Text; line ends of the source are blanks."""
+        if self._titled:
+            self.title.append(text)
+        elif not self._unseen:
+            self.parts.append(text.replace("\n", " "))
+
+    def close(self) -> None:
+        """The page ends."""
 
 
 _READERS: dict[str, Callable[[str], tuple[str, str | None]]] = {
