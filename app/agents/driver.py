@@ -70,6 +70,7 @@ class _Driver:
         if memory is None:
             return self.run()
         try:
+            memory.recall()
             output = self.run()
         except Exception:
             raise  # it failed: whoever asked is told so, and will ask again

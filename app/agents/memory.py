@@ -35,19 +35,29 @@ class Remembered:
     """The memory of one agent's execution.
 
     :param asked: what it is being asked.
-    :raises BlockError: ``memory_unavailable``, ``memory_key_invalid``. :raises RunError: ``template_failed``.
+    :ivar earlier: the window, once it was recalled.
+    :raises BlockError: ``memory_key_invalid``. :raises RunError: ``template_failed``.
     """
 
     def __init__(self, context: BlockContext, config: MemoryConfig, asked: str) -> None:
+        self._context = context
+        self._config = config
         self._asked = asked
         self._memory = context.memory(_key(context, config))
-        self.earlier = _window(context, config, self._memory)
+        self.earlier: Sequence[Exchange] = ()
 
     @classmethod
     def of(cls, context: BlockContext, config: AgentConfig, asked: str) -> Remembered | None:
         """The memory that an agent's config asks for; None for none."""
         wanted = memory_of(config.memory)
         return None if wanted is None else cls(context, wanted, asked)
+
+    def recall(self) -> None:
+        """Read what was said before. May wait while it is counted.
+
+        :raises BlockError: ``memory_unavailable``.
+        """
+        self.earlier = _window(self._context, self._config, self._memory)
 
     def answered(self, text: str) -> None:
         """Keep what was asked, with its whole answer.

@@ -57,7 +57,9 @@ class Context:
 
 def window(exchanges: list[Exchange], **config: t.Any) -> list[Exchange]:
     context = t.cast(t.Any, Context(list(exchanges)))
-    return list(Remembered(context, MemoryConfig(**config), "now").earlier)
+    memory = Remembered(context, MemoryConfig(**config), "now")
+    memory.recall()
+    return list(memory.earlier)
 
 
 def is_end_of(window: t.Sequence[Exchange], exchanges: t.Sequence[Exchange]) -> bool:
