@@ -262,6 +262,11 @@ class Subscriber:
             return
         if replay.cursor >= run.log.last:
             self._replay = None
+            self._open()
             run.follow(self)
-        elif self.transport.pending <= HIGH_WATER:
+            return
+        self._gated = run.sole(self)  # the others have left: what it has not read yet need not be lost
+        if self._gated:
+            self.run.gate.shut()
+        if self.transport.pending <= HIGH_WATER:
             self._schedule()  # else once the client has taken bytes
