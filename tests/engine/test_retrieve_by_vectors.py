@@ -10,19 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import gevent.event
+import greenlet
 import pytest
 import yaml
 
 from app import events as ev
 from app.agents import vector_search
+from app.engine.registry import Run
 from app.engine.services import Services
 from app.errors import ApiError
 from app.store.documents import Draft
 from app.web.catalog import Catalog, check_ready
 from plugins.spec import Embeddings
+from providers.http_connection import POOL
 from tests.engine.flows import document, ended, problems, stopped, stored
 from tests.providers.raw_server import Peer, raw_server
-from tests.support.engine import services, start
+from tests.support.engine import Recorder, services, start
 from tests.support.shared import ROOT
 
 SCRIPTED = "scripted/bag-of-words"
@@ -87,6 +90,7 @@ def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendor]:
         monkeypatch.setenv("OPENAI_API_KEY", "key-1")
         monkeypatch.setenv("OPENAI_API_BASE", f"http://{serving.address}/v1")
         yield serving
+        POOL.close()
 
 
 @contextmanager
@@ -249,6 +253,47 @@ class TestFailures:
         stopped(run, recorder)
         assert stored(made, run)["find"]["status"] == "failed"
         assert recorder.of(ev.UsageReported) == []
+
+
+def _cancelled_at(made: Services, point: int) -> tuple[Recorder, int]:
+    """A run that makes all vectors and is cancelled at a switch point; also how many there were."""
+    count = 0
+    run: Run | None = None
+
+    def trace(event: str, args: t.Any) -> None:
+        nonlocal count
+        count += 1
+        if run is not None and count == point:
+            run.cancel("stop_requested")
+
+    vectors = made.store.documents.vectors
+    vectors.forget(made.store.documents.collection_id("help"), SMALL)
+    run, recorder = start(made, flow(embedding_model=SMALL), {"message": "parcel"})
+    greenlet.settrace(trace)
+    try:
+        assert run.done.wait(20), "the run did not end"
+    finally:
+        greenlet.settrace(None)
+    return recorder, count
+
+
+@pytest.mark.leak_check
+def test_cancel_at_every_switch_point(made: Services, vendor: Vendor) -> None:
+    _cancelled_at(made, 0)  # imports and caches warm
+    number = made.store.documents.collection_id("help")
+    endings = set()
+    point = 1
+    while "RunCompleted" not in endings or point < 10:  # past the last point the run ends by itself
+        recorder, count = _cancelled_at(made, point)
+        (terminal,) = recorder.of(ev.Terminal)
+        assert recorder.envelopes[-1].event is terminal
+        assert len(made.store.documents.vectors.missing(number, SMALL)) in (0, 3)
+        if point < count:
+            endings.add(type(terminal).__name__)
+        point += 1
+        assert point < 1_000
+    assert "RunCancelled" in endings
+    assert found(made, "parcel parcel")[0] in ("returns.md", "prices.md")
 
 
 class TestBeforeARun:
