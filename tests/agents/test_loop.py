@@ -6,7 +6,7 @@ import typing as t
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agents.loop import (
@@ -76,6 +76,7 @@ def test_nobody_is_asked_about_what_cannot_run() -> None:
     assert next_action([turn(0, late, tools_off=True)], held={"pay"}) == RunTools(0, (late,), True)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["clock", "pay", "send"]), max_size=6), st.sets(st.sampled_from(["pay", "send"]))
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agents import estimate
@@ -66,11 +66,13 @@ def is_end_of(window: t.Sequence[Exchange], exchanges: t.Sequence[Exchange]) -> 
     return list(window) == list(exchanges)[len(exchanges) - len(window) :]
 
 
+@settings(deadline=None)
 @given(EXCHANGES)
 def test_a_conversation_is_told_whole(exchanges):
     assert window(exchanges, type="conversation") == exchanges
 
 
+@settings(deadline=None)
 @given(EXCHANGES, st.integers(2, 40))
 def test_a_window_of_messages_holds_as_many_whole_exchanges_as_fit(exchanges, limit):
     found = window(exchanges, type="sliding_window", limit=limit)
@@ -79,6 +81,7 @@ def test_a_window_of_messages_holds_as_many_whole_exchanges_as_fit(exchanges, li
     assert len(found) == min(len(exchanges), limit // 2)
 
 
+@settings(deadline=None)
 @given(EXCHANGES, st.integers(1, 400))
 def test_a_window_of_tokens_holds_as_many_whole_exchanges_as_fit(exchanges, limit):
     found = window(exchanges, type="sliding_window_tokens", limit=limit)
@@ -88,6 +91,7 @@ def test_a_window_of_tokens_holds_as_many_whole_exchanges_as_fit(exchanges, limi
         assert sum(map(tokens, found)) + tokens(exchanges[-len(found) - 1]) > limit
 
 
+@settings(deadline=None)
 @given(EXCHANGES)
 def test_what_is_told_takes_turns_begins_with_the_user_and_is_never_empty(exchanges):
     messages = list(told(exchanges))
@@ -110,6 +114,7 @@ def test_thinking_alone_is_no_empty_answer():
     assert [message.text for message in told([Exchange("Why?", " \n")])] == ["Why?", NO_TEXT]
 
 
+@settings(deadline=None)
 @given(EXCHANGES, st.integers(0, 200))
 def test_the_newest_that_fit_end_at_the_first_that_does_not(exchanges, most):
     found = newest(exchanges, lambda exchange: len(exchange.asked), most)
@@ -125,6 +130,7 @@ def model(**can: t.Any) -> t.Any:
     return SimpleNamespace(capabilities=replace(Capabilities(), **can))
 
 
+@settings(deadline=None)
 @given(EXCHANGES, st.integers(1, 3_000), st.none() | st.integers(1, 500), st.text(max_size=200))
 def test_a_conversation_fits_into_the_context_of_the_model(exchanges, size, max_tokens, asked):
     asks = request(asked)
@@ -154,6 +160,7 @@ def test_a_short_conversation_is_not_counted(monkeypatch):
     assert found is exchanges
 
 
+@settings(deadline=None)
 @given(st.text(), st.lists(st.text(), max_size=5))
 def test_nothing_has_more_tokens_than_the_bound_that_saves_counting(system, texts):
     asks = request(*texts, system=system)
