@@ -9,11 +9,18 @@ import os
 import typing as t
 
 import gevent
+import hypothesis
 import pytest
 
 from tests.support import leaks, loopback
 
 loopback.close_the_door()
+
+# No test is about time: how long one example takes on a busy machine says nothing.
+hypothesis.settings.register_profile(
+    "studio", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("studio")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # A worker waits for its next test on an Event that another thread sets. With no watcher on the loop
