@@ -115,6 +115,8 @@ class RunState:
         self.flow_changed = False
         self.lost: frozenset[str] = frozenset()
         self._names: dict[str, ev.BlockInfo] = {}
+        #: What templates see, by the path of the workflow and what follows it.
+        self._seen: dict[str, dict[str, Mapping[str, t.Any]]] = {}
 
     def apply(self, envelope: ev.Envelope) -> None:
         """Fold one envelope in.
@@ -149,6 +151,8 @@ class RunState:
         self.blocks[event.block] = BlockState(
             event.block, event.type, event.name, "running", event.execution, ts
         )
+        if old is not None:
+            self._see(event.block, None)
 
     def _block_finished(self, ts: int, event: ev.BlockFinished) -> None:
         state = self.blocks.get(event.block)
@@ -169,6 +173,15 @@ class RunState:
         state.code = event.code
         state.message = event.message
         state.duration_ms = event.duration_ms
+        self._see(event.block, event.output)
+
+    def _see(self, block: str, output: Mapping[str, t.Any] | None) -> None:
+        path, slash, name = block.rpartition("/")
+        seen = self._seen.setdefault(path + slash, {})
+        if output is None:
+            seen.pop(name, None)
+        else:
+            seen[name] = output
 
     def _open(self, block: str) -> BlockState:
         state = self.blocks.get(block)
@@ -293,9 +306,11 @@ class RunState:
             if (state.type == "agent" or state.calls) and state.status != "skipped"
         }
 
-    def visible(self) -> dict[str, Mapping[str, t.Any]]:
-        """What templates see: the outputs, and of a block that failed into an error edge ``error`` and ``code``."""
-        return {name: state.output for name, state in self.blocks.items() if state.output is not None}
+    def visible(self, path: str = "") -> dict[str, Mapping[str, t.Any]]:
+        """What templates see of the blocks right under a path, by what follows it: the outputs, and of a block that
+        failed into an error edge ``error`` and ``code``.
+        """
+        return dict(self._seen.get(path, ()))
 
     def outputs(self) -> dict[str, Mapping[str, t.Any]]:
         """``{block: output}`` of every executed block."""

@@ -70,17 +70,17 @@ class ChildRun:
 
     def visible(self) -> Mapping[str, Mapping[str, t.Any]]:
         """What its templates see of its own blocks, by their ids."""
-        return self._own(self.state.visible())
+        seen, path = self.state.visible(self.path), self.path
+        return {name: output for name, output in seen.items() if self._fresh(path + name)}
 
     def outputs(self) -> Mapping[str, Mapping[str, t.Any]]:
         """The outputs of its executed blocks, by their ids."""
-        return self._own(self.state.outputs())
+        outputs = self.state.outputs()
+        return level({name: output for name, output in outputs.items() if self._fresh(name)}, self.path)
 
-    def _own(self, outputs: Mapping[str, Mapping[str, t.Any]]) -> Mapping[str, Mapping[str, t.Any]]:
-        """Without what an earlier run in the same block, such as a loop's last iteration, has left behind."""
-        blocks, before = self.state.blocks, self._before
-        fresh = {n: o for n, o in outputs.items() if blocks[n].execution > before.get(n, 0)}
-        return level(fresh, self.path)
+    def _fresh(self, block: str) -> bool:
+        """Whether it ran in this run, and not in an earlier one in the same block, such as a loop's last iteration."""
+        return not self._before or self.state.blocks[block].execution > self._before.get(block, 0)
 
 
 def run_child(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 
@@ -88,13 +88,8 @@ class RunningBlock:
         """What templates see: ``input``, ``blocks.<id>.<field>``, ``vars``, and ``loop`` inside of one."""
         run, frame = self._run, self._frame
         blocks: Mapping[str, t.Any] = run.visible()
-        if frame.suffix:  # what ran beside this block, in the same branch, under its plain id
-            own = {
-                name.removesuffix(frame.suffix): output
-                for name, output in blocks.items()
-                if name.endswith(frame.suffix)
-            }
-            blocks = {**blocks, **own}
+        if frame.suffix:  # what ran beside this block, and around it, in the same branch, under its plain id
+            blocks = {**blocks, **_beside(blocks, run.request.workflow.blocks, frame.suffix)}
         seen = {"input": run.request.input, "blocks": blocks, "vars": run.request.workflow.variables}
         return seen if frame.loop is None else {**seen, "loop": frame.loop}
 
@@ -279,3 +274,16 @@ class RunningBlock:
     def run_blocking(self, fn: Callable[[], t.Any], waits: Waits) -> t.Any:
         """Run ``fn`` in the tool threads."""
         return self._services.threads.run(fn, t.cast(RunScope, waits))
+
+
+def _beside(
+    outputs: Mapping[str, Mapping[str, t.Any]], ids: Collection[str], suffix: str
+) -> dict[str, Mapping[str, t.Any]]:
+    """Of ``a[1][0]`` and ``a[1]`` those that the branch ``[1][0]`` sees as ``a``: the innermost one."""
+    found: dict[str, Mapping[str, t.Any]] = {}
+    end = suffix.find("]")
+    while end >= 0:
+        here = suffix[: end + 1]
+        found.update({block: outputs[block + here] for block in ids if block + here in outputs})
+        end = suffix.find("]", end + 1)
+    return found

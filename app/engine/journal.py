@@ -32,7 +32,7 @@ class Journal:
     """All steps of one run, in memory."""
 
     def __init__(self) -> None:
-        self._steps: dict[tuple[str, int, int, str], Step] = {}
+        self._steps: dict[tuple[str, int], dict[tuple[int, str], Step]] = {}
 
     def write(
         self,
@@ -46,12 +46,12 @@ class Journal:
     ) -> Step:
         """Insert or replace the row of that key."""
         step = Step(path, execution, turn, key, kind, state, value)
-        self._steps[path, execution, turn, key] = step
+        self._steps.setdefault((path, execution), {})[turn, key] = step
         return step
 
     def steps(self, kind: StepKind) -> list[Step]:
         """Every row of a kind, in order of first writing."""
-        return [step for step in self._steps.values() if step.kind == kind]
+        return [step for steps in self._steps.values() for step in steps.values() if step.kind == kind]
 
     def bind(self, path: str, execution: int) -> BlockJournal:
         """The journal as one block instance's execution sees it."""
@@ -59,11 +59,7 @@ class Journal:
 
     def of(self, path: str, execution: int) -> list[Step]:
         """The rows of one instance's execution, its own block row left out."""
-        return [
-            s
-            for s in self._steps.values()
-            if s.path == path and s.execution == execution and s.kind != "block"
-        ]
+        return [s for s in self._steps.get((path, execution), {}).values() if s.kind != "block"]
 
 
 class BlockJournal:

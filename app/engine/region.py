@@ -26,7 +26,7 @@ if t.TYPE_CHECKING:
 class RegionRun:
     """One run through a region."""
 
-    __slots__ = ("_moved", "_region", "_run", "frame", "rows", "scope")
+    __slots__ = ("_moved", "_open", "_region", "_run", "frame", "rows", "scope")
 
     def __init__(self, run: Run, region: Region, frame: Frame, scope: RunScope) -> None:
         self._run = run
@@ -35,6 +35,8 @@ class RegionRun:
         self.scope = scope
         self.rows: dict[str, BlockRow] = {}
         self._moved: Event | None = None
+        #: Blocks to look at: a way to them has become known. None: all, to begin with.
+        self._open: set[str] | None = None
 
     def drive(self) -> tuple[str, ...]:
         """Do what the scheduler says until nothing is left; the blocks reached last.
@@ -52,7 +54,7 @@ class RegionRun:
 
     def _drive(self) -> tuple[str, ...]:
         while True:
-            steps = next_steps(self._region, self.rows)
+            steps, self._open = next_steps(self._region, self.rows, self._open), set()
             starts: list[str] = []
             for step in steps:
                 if isinstance(step, Finished):
@@ -61,8 +63,10 @@ class RegionRun:
                     self._skip(step.block)
                 else:
                     starts.append(step.block)
-            if len(starts) == len(steps):  # a skip may free more blocks: ask again before anything runs
+            if len(starts) == len(steps):
                 self._start(starts)
+            else:  # a skip may free more blocks: ask again before anything runs
+                self._open.update(starts)
 
     def leaves(self) -> frozenset[str]:
         """Of a region that has ended, the handles by which it led out of its body."""
@@ -72,8 +76,14 @@ class RegionRun:
             if taken(self.rows, edge.source, edge.handle)
         )
 
+    def _known(self, block: str, row: BlockRow) -> None:
+        """A block has ended, or never runs: look at where its edges lead."""
+        self.rows[block] = row
+        assert self._open is not None
+        self._open.update(edge.target for edge in self._region.outgoing.get(block, ()))
+
     def _skip(self, block: str) -> None:
-        self.rows[block] = BlockRow("skipped")
+        self._known(block, BlockRow("skipped"))
         name = self.frame.name(block)
         event = ev.BlockFinished(name, "skipped", execution=self._run.state.executions(name) + 1)
         self._run.emitter.emit(event)
@@ -95,8 +105,9 @@ class RegionRun:
 
     def _one(self, block: str) -> None:
         try:
-            self.rows[block] = blocks.run(
-                self._run, self._run.request.workflow.blocks[block], self.frame, self.scope
+            self._known(
+                block,
+                blocks.run(self._run, self._run.request.workflow.blocks[block], self.frame, self.scope),
             )
         finally:
             if self._moved is not None:
@@ -120,8 +131,8 @@ def run_body(run: Run, region: Region, frame: Frame, outer: RunScope) -> BodyRes
     :raises BlockError: a block in it failed; then everything else in it has ended.
     """
     going, last = run_region(run, region, frame, outer)
-    outputs = run.state.outputs()
-    found = {block: outputs[frame.name(block)] for block in last if frame.name(block) in outputs}
+    ended = {block: run.state.blocks[frame.name(block)] for block in last}
+    found = {block: state.output for block, state in ended.items() if state.output is not None}
     return BodyResult(found, going.leaves())
 
 

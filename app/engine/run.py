@@ -21,7 +21,7 @@ from app.engine import pins, settle
 from app.engine.child import run_child
 from app.engine.emitter import Emitter, Subscriber
 from app.engine.following import Standing, following
-from app.engine.frames import BodyResult, Frame, level
+from app.engine.frames import BodyResult, Frame
 from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
@@ -219,7 +219,7 @@ class Run:
 
     def visible(self) -> Mapping[str, Mapping[str, t.Any]]:
         """What templates see of the run's own blocks, by their ids; a child's stay its own."""
-        return level(self.state.visible(), "")
+        return self.state.visible()
 
     def _completed(self, last: tuple[str, ...]) -> ev.Terminal:
         outputs = self.state.outputs()

@@ -9,7 +9,7 @@ region of its own.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -46,16 +46,21 @@ class Finished(msgspec.Struct, frozen=True):
 Action = Start | Skip | Finished
 
 
-def next_steps(region: Region, rows: Mapping[str, BlockRow]) -> list[Action]:
-    """What to do next, in document order; empty while blocks run and nothing else is ready."""
+def next_steps(
+    region: Region, rows: Mapping[str, BlockRow], among: Collection[str] | None = None
+) -> list[Action]:
+    """What to do next, in document order; empty while blocks run and nothing else is ready.
+
+    :param among: blocks with a way to them that has become known since this was asked last; None: look at all.
+    """
     actions: list[Action] = []
-    unsettled = False
-    for block in region.blocks:
-        row = rows.get(block)
-        if row is not None:
-            unsettled = unsettled or row.outcome == "running"
+    if among is None:
+        among = region.blocks
+    elif len(among) > 1:
+        among = sorted(among, key=region.blocks.index)
+    for block in among:
+        if block in rows:
             continue
-        unsettled = True
         states = [_edge_state(rows, edge.source, edge.handle) for edge in region.incoming.get(block, ())]
         if None in states:
             continue
@@ -63,7 +68,7 @@ def next_steps(region: Region, rows: Mapping[str, BlockRow]) -> list[Action]:
             actions.append(Start(block))
         else:
             actions.append(Skip(block))
-    if not unsettled:
+    if len(rows) == len(region.blocks) and all(row.outcome != "running" for row in rows.values()):
         return [Finished(_last_reached(region, rows))]
     return actions
 

@@ -24,7 +24,7 @@ import urllib3
 from gevent import get_hub
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from app.net.guard import Network, refused
 from app.net.request import Request, make, port_of, redirected
@@ -193,6 +193,29 @@ def _exchange(request: Request, call: _Call) -> FetchResponse | Request:
         pool.close()
 
 
+def _dial(connection: HTTPConnection) -> socket.socket:
+    """A socket that is connected to the address, which is known: urllib3 closes one whose connect failed, and not one
+    whose connect was stopped.
+    """
+    host = connection.host.strip("[]")
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        for option in connection.socket_options or ():
+            sock.setsockopt(*option)
+        sock.settimeout(connection.timeout)
+        sock.connect((host, connection.port))
+    except TimeoutError as error:
+        sock.close()
+        raise ConnectTimeoutError(connection, "The connection was not accepted in time.") from error
+    except OSError as error:
+        sock.close()
+        raise NewConnectionError(connection, f"The connection failed: {error}") from error
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 class _Plain(HTTPConnection):
     """A connection whose sockets the deadline can end."""
 
@@ -201,7 +224,7 @@ class _Plain(HTTPConnection):
         self._call = call
 
     def _new_conn(self) -> socket.socket:
-        sock = super()._new_conn()
+        sock = _dial(self)
         self._call.sockets.append(sock)
         return sock
 
@@ -214,7 +237,7 @@ class _Secure(HTTPSConnection):
         self._call = call
 
     def _new_conn(self) -> socket.socket:
-        sock = super()._new_conn()
+        sock = _dial(self)
         self._call.sockets.append(sock)
         return sock
 

@@ -146,8 +146,15 @@ class CompiledWorkflow:
 
     def predecessors(self, block: str) -> tuple[str, ...]:
         """Ids of the blocks with an edge into ``block``, each once, in document order."""
-        sources = {edge.source for edge in self.incoming.get(block, ())}
-        return tuple(b for b in self.blocks if b in sources)
+        return self._predecessors.get(block, ())
+
+    @functools.cached_property
+    def _predecessors(self) -> Mapping[str, tuple[str, ...]]:
+        places = {block: place for place, block in enumerate(self.blocks)}
+        return {
+            block: tuple(sorted({edge.source for edge in edges}, key=places.__getitem__))
+            for block, edges in self.incoming.items()
+        }
 
     def find(self, path: str) -> CompiledBlock | None:
         """The block behind an instance path, in this workflow or in one that it runs."""

@@ -7,6 +7,7 @@ import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from app import events as ev
@@ -14,6 +15,7 @@ from app.engine.registry import Run
 from app.engine.services import Services
 from tests.engine.flows import document, finished, problems, stopped, stored
 from tests.support.engine import Recorder, services, start
+from tests.support.servers import wait_until
 from tests.support.vendor import Vendor, vendor
 
 pytestmark = pytest.mark.leak_check
@@ -186,3 +188,28 @@ def test_what_is_wrong_with_a_document_is_told_with_its_path(made: Services) -> 
     told = problems(made, doc(url="ftp://example.com", fail_on=["6xx", 99]))
     assert set(told) == {f"{at}url", f"{at}fail_on[0]", f"{at}fail_on[1]"}
     assert told[f"{at}url"] == "must begin with http:// or https://"
+
+
+def _connections(port: int) -> int:
+    found = psutil.Process().net_connections("tcp4")
+    return sum(bool(one.raddr) and one.raddr.port == port for one in found)
+
+
+def test_a_stop_while_it_connects_closes_the_socket(made: Services) -> None:
+    """A server whose queue of connections is full answers to none; what is left open would be warned of."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = full.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        try:
+            for sock in waiting:
+                sock.setblocking(False)
+                sock.connect_ex(address)
+            run, recorder = start(made, doc(url=f"http://127.0.0.1:{address[1]}/"))
+            wait_until(lambda: _connections(address[1]) == 5, "it connects")
+            assert run.cancel("stop_requested")
+            assert isinstance(ending(run, recorder), ev.RunCancelled)
+        finally:
+            for sock in waiting:
+                sock.close()

@@ -220,3 +220,25 @@ def test_a_loop_that_ends_settles_nothing_of_the_loop_beside_it(made: Services) 
         if isinstance(e.event, ev.BlockFinished) and e.event.block == "say[1]"
     )
     assert settled.index("say[1]") > last
+
+
+def test_a_branch_sees_what_ran_beside_it_and_around_it_in_its_own_branch(made: Services) -> None:
+    doc = document(
+        [
+            ("outer", "parallel", {"items": ["a", "b"]}),
+            ("before", "set", {"values": {"x": "{{ loop.item }}"}}),
+            ("inner", "parallel", {"items": [1, 2]}),
+            ("first", "set", {"values": {"x": "{{ blocks.before.x }}{{ loop.item }}"}}),
+            ("then", "set", {"values": {"x": "{{ blocks.first.x }}!"}}),
+        ],
+        "start > outer",
+        "outer -loop> before",
+        "before > inner",
+        "inner -loop> first",
+        "first > then",
+        "then > inner",
+        "inner -exit> outer",
+    )
+    end, _ = ended(made, doc)
+    said = [[result["x"] for result in results["results"]] for results in end.output["results"]]
+    assert said == [["a1!", "a2!"], ["b1!", "b2!"]]
