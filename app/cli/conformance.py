@@ -31,7 +31,8 @@ def conformance(plugin: str, family: str | None, model: str | None, recordings: 
     """Hold a plugin's provider families against the conformance kit.
 
     Every scenario (text, thinking, tool, parallel, no-arguments, error, cut, stall, cancel, replay) is played from the
-    family's own recorded bytes, over a loopback socket, through its real wire, connection and authentication. The
+    family's own recorded bytes, over a loopback socket, through its real wire, connection and authentication; of a
+    family that claims embeddings, also what is recorded as embedding. The
     capabilities that were shown are printed beside those the family claims; a difference fails, both ways.
 
     Ends with 0 when all conform, 1 when one does not or the plugin has an error, 2 when there is nothing to check.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from plugins.conformance import claims as claimed
-from plugins.conformance import scenarios
+from plugins.conformance import embeddings, scenarios
 from plugins.conformance.calling import Broken, Heard
 from plugins.conformance.recordings import Ground, Recording, RecordingInvalid, load, load_ground
 from plugins.conformance.rig import Rig
@@ -40,13 +40,26 @@ def check(
         away what the kit sets by itself.
     :param routes: JSON answers by path, over those of ``kit.json``.
     :returns: one verdict a model; one that says so when nothing is recorded. The models of a wire that reads no bytes
-        are taken together, since each plays one part.
+        are taken together, since each plays one part. Models that make vectors have verdicts of their own; claimed
+        ones without a recording fail where ``recordings`` are a folder, or the family's.
     """
     try:
         found, ground = _recorded(family, recordings)
     except RecordingInvalid as error:
         return [Verdict(family.id, model or "?", _wire_name(family), problem=str(error))]
+    complete = not isinstance(recordings, (list, tuple))  # a folder shows all that a family can show
+    embedded = [recording for recording in found if recording.scenario == embeddings.SCENARIO]
+    found = [recording for recording in found if recording.scenario != embeddings.SCENARIO]
     ground = Ground({**ground.environ, **(environ or {})}, {**ground.routes, **(routes or {})})
+    others = embeddings.verdicts(family, embedded, ground, complete=complete and bool(found or embedded))
+    if others and not found:
+        return others
+    return [*_models(family, found, ground, model), *others]
+
+
+def _models(
+    family: ProviderFamily, found: list[Recording], ground: Ground, model: str | None
+) -> list[Verdict]:
     if not found:
         cure = "give ProviderFamily(recordings=...) the folder of its recordings"
         return [Verdict(family.id, model or "?", _wire_name(family), problem=f"nothing is recorded; {cure}")]

@@ -2,8 +2,8 @@
 
 A folder holds one family's recordings. Each is a pair of files of one name, ``<scenario>.json`` and
 ``<scenario>.chunks``; more than one of a scenario have a suffix: ``thinking-redacted.json``. Scenarios that are
-recorded: ``text``, ``thinking``, ``tool``, ``parallel``, ``no-arguments``, ``error``. The kit makes ``cut``,
-``stall``, ``cancel`` and ``replay`` from them.
+recorded: ``text``, ``thinking``, ``tool``, ``parallel``, ``no-arguments``, ``error``, and of a family with embeddings
+``embedding``. The kit makes ``cut``, ``stall``, ``cancel`` and ``replay`` from them.
 
 ``<name>.chunks`` has one piece a line, in the order the vendor sent them; empty lines are left out. ``framing`` says
 how a line becomes bytes:
@@ -42,7 +42,8 @@ how a line becomes bytes:
 texts that the next request must carry because the vendor wants them back, and ``signature`` the one that signs the
 thinking. An ``error`` recording has ``status``, the report as ``body`` (any JSON) instead of a ``.chunks`` file
 (with one, the error comes inside a stream), and ``expected.error``: the code it must be told as. ``headers`` adds
-response headers.
+response headers. An ``embedding`` recording has the answer as ``body`` and ``expected.vectors``, one a text: as many
+texts are asked for.
 
 ``kit.json``, optional, is the ground the recordings stand on: ``environ``, variables the family needs beside address
 and key, in which ``{base}`` is the kit's address; and ``routes``, JSON answers by path, e.g. of a token endpoint.
@@ -61,7 +62,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SCENARIOS = ("text", "thinking", "tool", "parallel", "no-arguments", "error")
+SCENARIOS = ("text", "thinking", "tool", "parallel", "no-arguments", "error", "embedding")
 
 _MEMBERS = frozenset(
     (
@@ -77,7 +78,7 @@ _MEMBERS = frozenset(
         "signature",
     )
 )
-_EXPECTED = frozenset(("text", "thinking", "calls", "finish", "usage", "error"))
+_EXPECTED = frozenset(("text", "thinking", "calls", "finish", "usage", "error", "vectors"))
 _USAGE = frozenset(("input", "output", "total", "cache_read", "cache_write", "reasoning"))
 
 
@@ -96,6 +97,7 @@ class Recording:
     :ivar usage: expected counts by field of ``Usage``; None when the vendor states none.
     :ivar error: the code of contract section 11 that the answer must be told as.
     :ivar replay: texts that the next request must carry. :ivar signature: the one that signs the thinking.
+    :ivar vectors: of an ``embedding``, one a text.
     """
 
     scenario: str
@@ -113,6 +115,7 @@ class Recording:
     error: str | None = None
     replay: tuple[str, ...] = ()
     signature: str = ""
+    vectors: tuple[tuple[float, ...], ...] = ()
 
     @property
     def title(self) -> str:
@@ -168,6 +171,8 @@ def _recording(path: Path) -> Recording:
     _known(path, usage or {}, _USAGE)
     if (scenario == "error") != ("error" in expected):
         raise RecordingInvalid(f"{path}: an error recording, and no other, has expected.error")
+    if (scenario == "embedding") != bool(expected.get("vectors")):
+        raise RecordingInvalid(f"{path}: an embedding recording, and no other, has expected.vectors")
     try:
         return Recording(
             scenario,
@@ -185,6 +190,7 @@ def _recording(path: Path) -> Recording:
             expected.get("error"),
             tuple(given.get("replay", ())),
             given.get("signature", ""),
+            tuple(tuple(map(float, vector)) for vector in expected.get("vectors", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingInvalid(f"{path}: {type(error).__name__}: {error}") from error

@@ -38,6 +38,17 @@ class _OneFamily:
         return [self._family]
 
 
+def registry_of(family: ProviderFamily) -> Registry:
+    """A registry of one family.
+
+    :raises Broken: Studio refuses it.
+    """
+    made = Registry(create_manager(False, [_OneFamily(family)]))
+    if refused := made.manager.report()[0].error:
+        raise Broken(f"Studio refuses the family: {refused}")
+    return made
+
+
 class Rig:
     """What the scenarios of one model share.
 
@@ -47,10 +58,7 @@ class Rig:
     def __init__(self, family: ProviderFamily, model: str, server: ByteServer, ground: Ground) -> None:
         self.family = family
         self.server = server
-        self.registry = Registry(create_manager(False, [_OneFamily(family)]))
-        refused = self.registry.manager.report()[0].error
-        if refused:
-            raise Broken(f"Studio refuses the family: {refused}")
+        self.registry = registry_of(family)
         environ = environment(family, server.base, ground)
         self.resolved: ResolvedModel = self.registry.resolve(f"{family.id}/{model}", environ, idle_s=IDLE_S)
         self.speaks = True

@@ -185,7 +185,7 @@ def test_bedrock_signs_and_azure_fetches_a_token() -> None:
 def test_scripted_is_called_directly() -> None:
     """Its models are scripts, one for each part of what the family claims."""
     folder = FIXTURES / "scripted"
-    (verdict,) = check(scripted.family(lambda: folder), folder)
+    (verdict,) = check(scripted.family(lambda: folder), load(folder))
     assert verdict.ok, "\n" + render([verdict])
     states = {outcome.scenario: outcome.state for outcome in verdict.outcomes}
     assert (states["cut"], states["stall"], states["cancel"]) == ("unfit", "unfit", "passed")

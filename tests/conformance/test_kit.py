@@ -30,7 +30,11 @@ CLAIMS = Capabilities(thinking="full", tools="parallel", structured_output="nati
 
 def family(wire: t.Any = "openai_chat", claims: Capabilities = CLAIMS, **more: t.Any) -> ProviderFamily:
     return replace(
-        openai_compatible.FAMILY, id="kit", wire=wire, capabilities=lambda model, row: claims, **more
+        openai_compatible.FAMILY,
+        id="kit",
+        wire=wire,
+        capabilities=lambda model, row: claims,
+        **{"embeddings": None, **more},
     )
 
 
