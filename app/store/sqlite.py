@@ -178,10 +178,12 @@ class SlowQuery:
         self._stopped = False
 
     def rows(self) -> list[Row]:
-        """Run it, once; all its rows.
+        """Run it, once; all its rows, none when it was stopped before.
 
         :raises StoreFailed: the database cannot be read, or the query was stopped.
         """
+        if self._stopped:
+            return []
         try:
             raw = sqlite3.connect(
                 self._backend.path, timeout=self._wait_s, isolation_level=None, check_same_thread=False
