@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gevent
+import greenlet
 import pytest
 
 from app import events as ev
+from app.engine.registry import Run
 from app.engine.services import Services
 from app.store.documents import Draft
 from tests.engine.flows import document, ended, finished, problems, stopped
-from tests.support.engine import services, start
+from tests.support.engine import Recorder, services, start
 
 PAGES = {
     "leave.md": "Every employee has 30 days of holidays a year.\n\nSick leave is paid from the first day.",
@@ -162,3 +164,40 @@ def test_a_stop_ends_a_search_at_once(made: Services, monkeypatch: pytest.Monkey
     assert finished(recorder)[-1] == ("find", "failed", 1)
     monkeypatch.undo()
     assert output(made, {"message": "holidays"})["count"] == 1
+
+
+@pytest.mark.leak_check
+def test_cancelled_at_every_switch_point_a_run_ends_once_and_searching_goes_on(made: Services) -> None:
+    output(made, {"message": "holidays"})  # threads are there, imports done
+    endings: list[type] = []
+    point, count = 0, 1
+    while point < count:  # past the last point a run ends by itself
+        point += 1
+        recorder, count = _cancelled_at(made, point)
+        (terminal,) = recorder.of(ev.Terminal)
+        assert recorder.envelopes[-1].event is terminal
+        endings.append(type(terminal))
+        assert point < 1_000
+    assert ev.RunCancelled in endings
+    assert set(endings) <= {ev.RunCancelled, ev.RunCompleted}
+    assert output(made, {"message": "holidays"})["count"] == 1
+
+
+def _cancelled_at(made: Services, point: int) -> tuple[Recorder, int]:
+    """A run that is cancelled at a switch point; also how many of them there were."""
+    count = 0
+    run: Run | None = None
+
+    def trace(_event: str, _greenlets: t.Any) -> None:
+        nonlocal count
+        count += 1
+        if run is not None and count == point:
+            run.cancel("stop_requested")
+
+    run, recorder = start(made, flow(), {"message": "holidays"})
+    greenlet.settrace(trace)
+    try:
+        assert run.done.wait(20), "the run did not end"
+    finally:
+        greenlet.settrace(None)
+    return recorder, count
