@@ -82,12 +82,10 @@ def _repeat(
         except turn.TurnFailed as failed:
             if failed.spent is not None:
                 lost.append(failed.spent)
-            error = failed.error
-            context.emit(
-                ev.ModelCallFailed(context.block, turn.model_id(model), error.code, attempt, error.status)
-            )
+            code, status = failed.error.code, failed.error.status
+            context.emit(ev.ModelCallFailed(context.block, turn.model_id(model), code, attempt, status))
             again = _again(failed, attempt, retries)
-            _log(context, model, error, f"attempt={attempt}/{retries + 1}", again)
+            _log(context, model, failed.error, f"attempt={attempt}/{retries + 1}", again)
             if isinstance(again, str):
                 raise
             context.sleep(again)

@@ -49,8 +49,9 @@ class _Driver:
         self.context = context
         self.config = config
         settings = context.settings
-        self._files: tuple[spec.FilePart, ...] | None = None
-        self.chain = Chain(context, config, self._usable, loop.answered_last(context.journal.rows()))
+        # The chain holds these and not the driver: a run is freed with its last use, not by a garbage collection.
+        self._files = files.Shown(context, config)
+        self.chain = Chain(context, config, self._files.fit, loop.answered_last(context.journal.rows()))
         self.tools: ToolSet = prepare(config, context)
         check_choice(config, self.tools)
         self.held = self.tools.held
@@ -116,11 +117,13 @@ class _Driver:
                 self.call_s,
             )
         except turn.TurnFailed as failed:
-            error = failed.error
-            asked = turn.model_id(self.chain.current)
-            raise BlockError(error.code, error.message, detail=error.detail, model=asked) from failed
+            raise self._failure(failed.error) from failed
         journal.write(action.turn, loop.TURN, loop.TURN, "done", result)
         self._end_turn(action.turn, result)
+
+    def _failure(self, error: spec.ProviderError) -> BlockError:
+        asked = turn.model_id(self.chain.current)
+        return BlockError(error.code, error.message, detail=error.detail, model=asked)
 
     def _end_turn(self, number: int, result: loop.TurnResult) -> None:
         """The turn boundary. A turn whose cut call fails the run is left open: it ends ``aborted``."""
@@ -132,12 +135,6 @@ class _Driver:
             event = ev.TurnEnded(self.context.block, number, "final")
         self.context.emit(event)
         self.context.flush()
-
-    def _usable(self, model: ResolvedModel) -> None:
-        """See that a model takes the agent's files, which are fetched for the first one that is asked."""
-        if self._files is None:
-            self._files = files.gather(self.context, self.config)
-        files.check(model, self._files)
 
     def _request(
         self, rows: t.Sequence[t.Any], action: loop.AskModel, model: ResolvedModel
@@ -204,7 +201,7 @@ class _Driver:
 
         What a vendor wants back of its own turns goes to the very model that made them.
         """
-        messages: list[spec.Message] = [spec.UserMessage(self.prompt, self._files or ())]
+        messages: list[spec.Message] = [spec.UserMessage(self.prompt, self._files.parts)]
         results = {(r.turn, r.key): r.value for r in rows if r.kind == "tool" and r.value is not None}
         turns = sorted((r for r in rows if r.kind == loop.TURN and r.state == "done"), key=lambda r: r.turn)
         for row in turns:

@@ -32,6 +32,30 @@ NOT_SUPPORTED = "files_not_supported"
 _SOURCES = ("url", "data", "text")
 
 
+class Shown:
+    """The files of one execution, gathered for the first model that is asked.
+
+    :ivar parts: what was gathered; empty before that.
+    """
+
+    __slots__ = ("_config", "_context", "_gathered", "parts")
+
+    def __init__(self, context: BlockContext, config: AgentConfig) -> None:
+        self._context, self._config = context, config
+        self._gathered = False
+        self.parts: tuple[FilePart, ...] = ()
+
+    def fit(self, model: ResolvedModel) -> None:
+        """See that ``model`` takes them.
+
+        :raises RunError: see :func:`gather` and :func:`check`.
+        """
+        if not self._gathered:
+            self.parts = gather(self._context, self._config)
+            self._gathered = True
+        check(model, self.parts)
+
+
 def gather(context: BlockContext, config: AgentConfig) -> tuple[FilePart, ...]:
     """The files of one execution, fetched and checked.
 

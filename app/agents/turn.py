@@ -100,6 +100,7 @@ def call(
         report = _report(context, model, used)
         if failed is not None:
             failed.spent = report
+            failed = None  # its traceback holds this frame
     times = started, heard.first_at, context.now_ms()
     tools_off = request.tool_choice == "none"
     return _result(model, heard, finished, used, times, tools_off, () if report is None else (report,))

@@ -77,7 +77,10 @@ class _Instance:
         except BlockError as error:
             if error.block is None:
                 error.block = self.name
-            return self._failed(error)
+            row = self._failed(error)
+            if row is None:
+                raise
+            return row
         except Cancelled:
             self._cut_off()
             raise
@@ -85,6 +88,7 @@ class _Instance:
             return self._executed(output)
         finally:
             run.queue_time.block(-counts)
+            self._context = None  # they hold each other: a run is freed with its last use, not by a collection
 
     def _output(self) -> Mapping[str, t.Any]:
         """The block's output, after up to ``retries`` further attempts."""
@@ -137,7 +141,8 @@ class _Instance:
         )
         return BlockRow("executed", self._handles)
 
-    def _failed(self, error: BlockError) -> BlockRow:
+    def _failed(self, error: BlockError) -> BlockRow | None:
+        """Tell of a failure. None: nothing takes it up, so the region ends with it."""
         run, block = self._run, self._block
         state = run.state.blocks[self.name]
         settle.block(run.emitter, state, "error", run.services.clock.now_ms)
@@ -156,7 +161,7 @@ class _Instance:
         )
         leads_on = any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ()))
         if not leads_on and block.on_error != "continue":
-            raise error
+            return None
         self._lose(self.name, block)
         self._lose_body()
         if leads_on:
