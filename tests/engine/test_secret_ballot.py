@@ -1,7 +1,7 @@
 """Secret ballots: whatever a run leaves is the same whoever chose what, and chance hides who voted where.
 
-Law of this room: two votes that differ only in who chose what have to leave the same behind, down to the last digit; what
-is random is compared as if it were sorted, and is tested for being random by itself.
+Law of this room: two votes that differ only in who chose what have to leave the same behind, down to the last digit;
+what is random is compared as if it were sorted, and is tested for being random by itself.
 """
 
 from __future__ import annotations

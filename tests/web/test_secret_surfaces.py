@@ -1,4 +1,4 @@
-"""A secret ballot on every surface: whatever is asked for, nothing of a voter is in an answer, a row or a line of the log."""
+"""A secret ballot on every surface: nothing of a voter is in any answer, any row or any line of the log."""
 
 from __future__ import annotations
 
