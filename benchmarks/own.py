@@ -1,4 +1,4 @@
-"""What the shared bench does not measure: the plateau, everyone leaving at once, the start.
+"""What the shared bench does not measure: the plateau, everyone leaving at once, the start, a graph of thirty blocks.
 
 Law of this room: a measurement returns numbers and judges nothing; it uses the bench's own way of counting
 CPU (the whole session of a server), memory (PSS) and time (the monotonic clock of the machine).
@@ -6,10 +6,18 @@ CPU (the whole session of a server), memory (PSS) and time (the monotonic clock 
 
 from __future__ import annotations
 
+import json
+import os
 import select
 import signal
+import statistics
+import subprocess
+import sys
 import time
 import typing as t
+from pathlib import Path
+
+from benchmarks.harness import ROOT
 
 Sample = dict[str, t.Any]
 
@@ -79,3 +87,40 @@ def cold_start(bench: t.Any, name: str) -> Sample:
     first = time.monotonic() - began
     time.sleep(2.0)
     return {"first_answer_s": first, "rest_mb": bench.mem(bench.procs[name].pid)[0]}
+
+
+def thirty_blocks(langgraph: Path | None, runs: int, rounds: int) -> dict[str, Sample]:
+    """The graph of thirty blocks on each engine, in turns, each in a process of its own on one core; medians.
+
+    :param langgraph: the interpreter of its environment; None leaves it out.
+    """
+    commands = {"studio": [sys.executable, "-m", "benchmarks.graph.studio_side", str(runs)]}
+    if langgraph is not None:
+        commands["langgraph"] = [str(langgraph), str(ROOT / "benchmarks/graph/langgraph_side.py"), str(runs)]
+    core = {max(os.sched_getaffinity(0))}
+    found: dict[str, list[Sample]] = {}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+                preexec_fn=lambda: os.sched_setaffinity(0, core),
+            )
+            if done.returncode:
+                raise RuntimeError(f"{name} did not run the graph:\n{done.stderr[-2000:]}")
+            result = json.loads(done.stdout)
+            for way, sample in {"": result}.items() if name == "studio" else result.items():
+                found.setdefault(f"{name} {way}".strip(), []).append(sample)
+    answers = {
+        json.dumps(sample["answer"], sort_keys=True) for samples in found.values() for sample in samples
+    }
+    if len(answers) != 1:
+        raise RuntimeError(f"the engines do not agree on the answer: {answers}")
+    numbers = ("cpu_ms_per_run", "cpu_us_per_block", "wall_ms_per_run", "blocks", "bytes")
+    return {
+        name: {key: statistics.median(sample[key] for sample in samples) for key in numbers}
+        for name, samples in found.items()
+    }

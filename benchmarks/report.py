@@ -164,6 +164,13 @@ def targets(f: Figures) -> list[Row]:
         ),
         Row("start to first answer", f.measured("start", "studio", "first_answer_s"), 2, "s", ""),
         Row("memory at rest", f.measured("start", "studio", "rest_mb"), 85, "MB", ""),
+        Row(
+            "CPU per block, graph of thirty blocks",
+            f.measured("graph", "studio", "cpu_us_per_block"),
+            100,
+            "µs",
+            f"LangGraph {show(f.measured('graph', 'langgraph stream', 'cpu_us_per_block'), 0)}",
+        ),
     ]
 
 
@@ -192,6 +199,11 @@ def multiples(f: Figures) -> list[str]:
         if any(cell is not None for cell in cells):
             lines.append(f"| {peer} | " + " | ".join(show(cell, 2) for cell in cells) + " |")
     return lines
+
+
+def today() -> str:
+    """The date."""
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
 
 
 def versions() -> str:
@@ -241,6 +253,44 @@ def own_tables(own: dict[str, dict[str, t.Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+GRAPH = "## A graph of thirty blocks"
+
+
+def graph_section(graph: dict[str, dict[str, t.Any]]) -> list[str]:
+    """The engines side by side."""
+    own = graph.get("studio", {}).get("cpu_ms_per_run")
+    lines = [
+        GRAPH,
+        "",
+        "One run after another in one process on one core, streamed to a consumer that makes bytes of each item.",
+        "Studio: run events at level full, templates in the sandbox, the record of the run stored in SQLite.",
+        "LangGraph: nodes that are plain functions, `updates` and the agents' words (`custom`), nothing stored but",
+        "where it says so. Executions: of blocks; LangGraph's loop node is one for each round.",
+        "",
+        "| engine | CPU ms per run | ÷ Studio | executions | CPU µs per execution | wall ms per run | bytes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, s in graph.items():
+        lines.append(
+            f"| {name} | {show(s['cpu_ms_per_run'], 2)} | {show(ratio(s['cpu_ms_per_run'], own), 1)} |"
+            f" {show(s['blocks'], 0)} | {show(s['cpu_us_per_block'], 0)} | {show(s['wall_ms_per_run'], 2)} |"
+            f" {show(s['bytes'], 0)} |"
+        )
+    return [*lines, ""]
+
+
+def put_graph(path: Path, graph: dict[str, dict[str, t.Any]], when: str) -> None:
+    """Replace the section of a page whose other figures are of another run."""
+    before, _, rest = path.read_text().partition(GRAPH)
+    rest = rest[rest.find("\n## ") + 1 :] if "\n## " in rest else ""
+    if not rest:
+        before, _, rest = before.partition("## Tables of the bench")
+        rest = "## Tables of the bench" + rest
+    section = graph_section(graph)
+    section.insert(2, f"Measured {when}, apart from the rest of this page.")
+    path.write_text(before + "\n".join(section) + "\n" + rest)
+
+
 def write(path: Path, raw: Path, samples: Samples, own: dict[str, dict[str, t.Any]], note: str) -> None:
     """The whole page.
 
@@ -258,7 +308,7 @@ def write(path: Path, raw: Path, samples: Samples, own: dict[str, dict[str, t.An
         "",
         "<!-- written by `make bench`; never edit by hand -->",
         "",
-        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}. {versions()}.",
+        f"{today()}. {versions()}.",
         "One worker. Everything below comes from one run in which all servers took turns: ratios count,",
         "absolute figures belong to this machine. Studio is measured whole: authentication, rights, run log,",
         "run record, flow gate.",
@@ -277,6 +327,7 @@ def write(path: Path, raw: Path, samples: Samples, own: dict[str, dict[str, t.An
         "## Own measurements",
         "",
         own_tables(own),
+        *(graph_section(own["graph"]) if own.get("graph") else []),
         "## Tables of the bench",
         "",
         bench_tables(raw),

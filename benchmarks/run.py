@@ -2,6 +2,7 @@
 
     python benchmarks/run.py            everything: about 25 minutes on two cores
     python benchmarks/run.py --quick    one round, references only: about 6 minutes
+    python benchmarks/run.py --graph    only the graph of thirty blocks beside LangGraph: about 2 minutes
     python benchmarks/run.py --smoke    does it work at all: under 90 seconds, no figure means anything
 
 Law of this room: it fails when a stream is lost, never because a figure is high.
@@ -21,7 +22,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import own, report
-from benchmarks.harness import BENCH, HERE, ROOT, Missing, Setting, bench_module, prepare
+from benchmarks.harness import (
+    BENCH,
+    HERE,
+    ROOT,
+    Missing,
+    Setting,
+    bench_module,
+    peers_folder,
+    prepare,
+    set_up,
+)
 
 REFERENCES = ("direct", "nginx", "ref_raw", "ref_typed")
 PEERS = ("litellm", "agno", "pydantic_ai")
@@ -138,6 +149,9 @@ def main(argv: t.Sequence[str] | None = None) -> int:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="one round, references only")
     size.add_argument("--smoke", action="store_true", help="only that it works")
+    size.add_argument(
+        "--graph", action="store_true", help="only the graph of thirty blocks, beside LangGraph"
+    )
     parser.add_argument(
         "--out", type=Path, help="where the page goes (default: benchmarks/results.md; smoke: nowhere)"
     )
@@ -150,8 +164,24 @@ def main(argv: t.Sequence[str] | None = None) -> int:
         return 2
 
 
+def langgraph(peers: Path) -> Path:
+    """The interpreter of LangGraph's own environment, made when it is not there."""
+    set_up(peers, ("langgraph",))
+    return peers / "langgraph" / "bin" / "python"
+
+
+def measure_graph(out: Path) -> int:
+    """The graph alone; its section of the page."""
+    graph = own.thirty_blocks(langgraph(peers_folder()), runs=200, rounds=5)
+    report.put_graph(out, graph, f"{report.today()} with {report.versions()}")
+    print("\n".join(report.graph_section(graph)))
+    return 0
+
+
 def measure(args: argparse.Namespace, folder: Path) -> int:
     """One run of the chosen size."""
+    if args.graph:
+        return measure_graph(args.out or HERE / "results.md")
     names = () if args.smoke else (*REFERENCES, "studio", *(() if args.quick else PEERS))
     setting = prepare(names, folder)
     raw = folder / "samples.json"
@@ -162,11 +192,13 @@ def measure(args: argparse.Namespace, folder: Path) -> int:
         )
         raw.write_text(json.dumps({"samples": samples, "start": start}))
         measured = own_scenarios(setting, ("studio",), streams=10, clients=50, tokens=40)
+        measured["graph"] = own.thirty_blocks(None, runs=5, rounds=1)
     else:
         samples = shared_scenarios(setting, names, QUICK if args.quick else FULL, raw)["samples"]
         measured = own_scenarios(
             setting, ("nginx", "ref_raw", "ref_typed", "studio"), streams=300, clients=1000
         )
+        measured["graph"] = own.thirty_blocks(langgraph(setting.peers), 200, 2 if args.quick else 5)
     note = (
         "A smoke run: figures mean nothing."
         if args.smoke
