@@ -255,7 +255,7 @@ class Subscriber:
         last = self.projection.done
         if last:
             self._replay = None
-        if data:
+        if data or last:
             self.quiet = 0
             self.transport.write(data, last)
         if last or self.closed:
