@@ -22,6 +22,7 @@ from app.agents.memory import told as told_of
 from app.agents.output import agent_output
 from app.agents.tools import ToolSet, check_choice, prepare
 from app.errors import BlockError
+from app.workflows.agent_rules import AGENT_OUTPUTS
 from plugins.spec import BlockContext, ResolvedModel
 from providers import spec
 
@@ -250,7 +251,7 @@ class _Driver:
         if self.config.response_format is not None:
             said, reason = str(output["content"]), str(output["finishReason"])
             fields = structured.parse(said, self.config.response_format, reason)
-            output = {**{k: v for k, v in fields.items() if k not in output}, **output}
+            output = {**{k: v for k, v in fields.items() if k not in AGENT_OUTPUTS}, **output}
         return output
 
 

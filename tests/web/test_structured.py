@@ -176,6 +176,26 @@ def test_agents_of_a_sequence_read_the_fields_of_those_before(
     assert (body["error"]["code"], body["error"]["blockId"]) == ("structured_output_invalid", "agent_1")
 
 
+SHADOWS = {"type": "object", "properties": {"cost": {"type": "string"}, "tokens": {"type": "string"}}}
+SHADOWED = '{"cost": "cheap", "tokens": "two for the bus"}'
+
+
+def test_no_field_takes_the_name_of_one_every_output_may_have(
+    studio: Studio, upstream: Vendor, kind: str
+) -> None:
+    """The price of this model is not known, so its output has no ``cost`` of its own."""
+    found = document("openai-compatible/field", response_format=SHADOWS)
+    output = run(studio, upstream, found, SHADOWED)[0]["output"]
+    assert "cost" not in output
+    assert set(output["tokens"]) == {"input", "output", "total"}
+    assert output["content"] == SHADOWED
+    agents = [{"model": MODELS[kind], "response_format": SHADOWS}]
+    found["blocks"][1] = {"id": "agent_1", "type": "sequential", "config": {"agents": agents}}
+    body, _ = run(studio, upstream, found, SHADOWED)
+    assert body["output"]["content"] == SHADOWED
+    assert set(body["output"]["tokens"]) == {"input", "output", "total"}
+
+
 def test_a_participant_of_a_debate_is_held_to_its_form(studio: Studio, upstream: Vendor, kind: str) -> None:
     found = document(MODELS[kind])
     who = [
