@@ -1,8 +1,8 @@
 """The tools an agent gets of MCP servers: which of them, under which names, and what of a server that is away.
 
 Law of this room: a tool keeps its server's own name unless another of the same agent has it; then each of a server
-that has it is prefixed, so that no name depends on an order. A server that cannot be reached takes nothing else with
-it: the agent does without, and is told.
+that has it is prefixed, so that no name depends on an order. Of a tool that two entries have, the stricter approval
+holds. A server that cannot be reached takes nothing else with it: the agent does without, and is told.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from app.agents.approval import with_approval
 from app.errors import BlockError
 from app.workflows import mcp_entries
 from app.workflows.mcp_entries import MAX_TOOLS, McpEntry
@@ -60,7 +61,10 @@ def named(found: Sequence[_Listed], taken: Collection[str]) -> McpTools:
             "mcp_too_many_tools",
             f"An agent may have {MAX_TOOLS} tools, and its MCP servers have {len(each)}; name those it needs in tools.",
         )
-    once: dict[tuple[str, str], Tool] = {(title, tool.name): tool for title, tool in reversed(each)}
+    once: dict[tuple[str, str], Tool] = {}
+    for title, tool in reversed(each):
+        later = once.get((title, tool.name), tool)
+        once[title, tool.name] = with_approval(tool, later.approval)
     counts = Counter([*taken, *(_fitting(name) for _, name in once)])
     tools: dict[str, Tool] = {}
     for (title, name), tool in reversed(once.items()):
@@ -98,7 +102,7 @@ def _of(context: BlockContext, entry: McpEntry) -> _Listed:
         )
     if entry.tools is not None:
         tools = _chosen(title, tools, entry.tools)
-    return _Listed(title, tuple(_allowed(tool, entry) for tool in tools))
+    return _Listed(title, tuple(with_approval(tool, entry.approval) for tool in tools))
 
 
 def _chosen(title: str, tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
@@ -113,10 +117,6 @@ def _chosen(title: str, tools: Sequence[Tool], names: Sequence[str]) -> tuple[To
     return tuple(by_name[name] for name in names)
 
 
-def _allowed(tool: Tool, entry: McpEntry) -> Tool:
-    return tool if entry.approval == tool.approval else replace(tool, approval=entry.approval)
-
-
 def _stand_in(context: BlockContext, entry: McpEntry, name: str) -> Tool:
     """A tool whose server is away: a call tries once more to reach it."""
 
@@ -127,7 +127,7 @@ def _stand_in(context: BlockContext, entry: McpEntry, name: str) -> Tool:
         raise ToolFailed(f"The server has no tool {name}.")
 
     description = "Its server could not be reached, so that what it does and takes is not known."
-    return _allowed(Tool(name, description, OPEN_OBJECT, run), entry)
+    return with_approval(Tool(name, description, OPEN_OBJECT, run), entry.approval)
 
 
 def _fitting(name: str, unique: bool = False) -> str:

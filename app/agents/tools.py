@@ -9,9 +9,10 @@ from __future__ import annotations
 import typing as t
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.agents import mcp_tools
+from app.agents.approval import with_approval
 from app.agents.config import AgentConfig
 from app.agents.http_calls import decoded, make_call
 from app.errors import BlockError
@@ -20,11 +21,8 @@ from app.workflows.agent_rules import RELEASE
 from app.workflows.mcp_entries import is_mcp
 from app.workflows.tool_entries import OPEN_OBJECT, HttpCall, ToolEntry, entry_of
 from plugins.spec import BlockContext, Tool, ToolContext, ToolFailed
-from plugins.spec.tools import Approval
 from providers.spec import ToolSpec
 
-#: From the mildest on.
-_STRICTNESS: t.Sequence[Approval] = ("never", "ask_once", "always")
 _PREPARED: weakref.WeakKeyDictionary[AgentConfig, ToolSet] = weakref.WeakKeyDictionary()
 #: What the MCP servers had, and the set made of it.
 _WITH_MCP: weakref.WeakKeyDictionary[AgentConfig, tuple[t.Any, ToolSet]] = weakref.WeakKeyDictionary()
@@ -35,17 +33,14 @@ class ToolSet:
     """The tools of one agent: what runs, what the model is told, and what checks the arguments.
 
     :ivar missing: a sentence for each MCP server that could not be reached.
+    :ivar held: names of those whose calls a person has to allow.
     """
 
     tools: Mapping[str, Tool]
     specs: tuple[ToolSpec, ...]
     checkers: Mapping[str, Checker]
     missing: tuple[str, ...] = ()
-
-    @property
-    def held(self) -> frozenset[str]:
-        """Names of those whose calls a person has to allow."""
-        return frozenset(tool.name for tool in self.tools.values() if tool.approval != "never")
+    held: frozenset[str] = frozenset()
 
     def problem(self, name: str, arguments: Mapping[str, t.Any]) -> str | None:
         """What is wrong with the arguments, naming the paths; None when they fit the schema."""
@@ -123,6 +118,7 @@ def _set_of(tools: t.Sequence[Tool], missing: tuple[str, ...] = ()) -> ToolSet:
         tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools),
         {tool.name: checker(tool.parameters) for tool in tools},
         missing,
+        frozenset(tool.name for tool in tools if tool.approval != "never"),
     )
 
 
@@ -137,12 +133,6 @@ def _tool(
     return Tool(
         entry.name, entry.description, entry.parameters, run, idempotent=fixed, approval=entry.approval
     )
-
-
-def with_approval(tool: Tool, asked: Approval) -> Tool:
-    """The tool with the stricter of its own approval and the entry's."""
-    stricter = max(tool.approval, asked, key=_STRICTNESS.index)
-    return tool if stricter == tool.approval else replace(tool, approval=stricter)
 
 
 def _fixed(result: t.Any) -> Callable[[dict[str, t.Any], ToolContext], t.Any]:

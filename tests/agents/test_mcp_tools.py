@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -55,6 +56,13 @@ def test_no_name_depends_on_an_order(servers: list[tuple[str, list[str]]]) -> No
 def test_a_name_is_prefixed_only_where_it_has_to_be() -> None:
     found = made([("one", ["add", "echo"]), ("two", ["add", "list"])], ["list"])
     assert [one.name for one in found.tools] == ["one__add", "echo", "two__add", "two__list"]
+
+
+@pytest.mark.parametrize("order", [("never", "always"), ("always", "never"), ("ask_once", "always")])
+def test_of_a_tool_that_two_entries_have_the_stricter_approval_holds(order: t.Any) -> None:
+    first, second = (replace(tool("pay"), approval=approval) for approval in order)
+    found = named([_Listed("shop", (tool("look"), first)), _Listed("shop", (second,))], ())
+    assert [(one.name, one.approval) for one in found.tools] == [("look", "never"), ("pay", "always")]
 
 
 def test_too_many_tools_are_refused_with_the_cure() -> None:
