@@ -260,7 +260,8 @@ class Subscriber:
             self.transport.write(data, last)
         if last or self.closed:
             return
-        if replay.cursor >= run.log.last:
+        full = self.transport.pending > HIGH_WATER
+        if replay.cursor >= run.log.last and not full:
             self._replay = None
             self._open()
             run.follow(self)
@@ -268,5 +269,5 @@ class Subscriber:
         self._gated = run.sole(self)  # the others have left: what it has not read yet need not be lost
         if self._gated:
             self.run.gate.shut()
-        if self.transport.pending <= HIGH_WATER:
+        if not full:
             self._schedule()  # else once the client has taken bytes
