@@ -68,10 +68,10 @@ class Batch:
             self.refuse(call, self._problem(call) or NO_APPROVAL)
         self._context.flush()
 
-    def refuse(self, call: ToolCallReady, message: str) -> None:
-        """Settle a call ``error`` without running it; the model is told ``message``."""
+    def refuse(self, call: ToolCallReady, message: str, ran: bool = False) -> None:
+        """Settle a call ``error`` without running it; the model is told ``message``. ``ran``: it was begun before."""
         now = self._context.now_ms()
-        self._settle(call, CallResult(call.id, call.name, message, {"error": message}, True, now, now))
+        self._settle(call, CallResult(call.id, call.name, message, {"error": message}, True, now, now, ran))
 
     def _problem(self, call: ToolCallReady) -> str | None:
         if call.error is not None:

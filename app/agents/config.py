@@ -35,7 +35,11 @@ class AgentConfig:
         "Objects take `approval: never | always | ask_once`.",
         list,
     )
-    tool_choice: str = _doc("auto, none, required, or a tool's name.", "auto")
+    tool_choice: str = _doc(
+        "auto, none, required, or a tool's name. One that demands a call holds until a tool ran, or was held for "
+        "approval; then the model is free.",
+        "auto",
+    )
     response_format: dict[str, t.Any] | None = _doc("JSON Schema the answer has to follow.")
     memory: dict[str, t.Any] | str | None = _doc(
         "What it is told of its thread: `{type: none | conversation | sliding_window | sliding_window_tokens, limit, "

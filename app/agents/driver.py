@@ -189,11 +189,16 @@ class _Driver:
         return config.thinking
 
     def _tool_choice(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> str:
-        """``none`` for the synthesis turn; a forced choice goes back to ``auto`` once a tool ran."""
+        """``none`` for the synthesis turn; a forced choice goes back to ``auto`` once it did what it can.
+
+        That is a tool that ran, also when it failed (what it does may have been done), or one that may not run. A call
+        that was wrong is asked for again.
+        """
         if action.tools_off:
             return "none"
         forced = self.config.tool_choice not in ("auto", "none")
-        if forced and any(row.kind == "tool" and row.state == "done" for row in rows):
+        settled = (row.value for row in rows if row.kind == "tool" and row.value is not None)
+        if forced and any(result.ran or result.name in self.held for result in settled):
             return "auto"
         return self.config.tool_choice
 
@@ -239,9 +244,9 @@ class _Driver:
         if isinstance(action, loop.Hold):
             batch.hold(action.calls)
             return
-        message = _NOT_RUN if isinstance(action, loop.RunTools) else _UNKNOWN
+        unknown = isinstance(action, loop.SettleUnknown)
         for call in action.calls:
-            batch.refuse(call, message)
+            batch.refuse(call, _UNKNOWN if unknown else _NOT_RUN, unknown)
         self.context.flush()
 
     # -- the answer --------------------------------------------------------------------------

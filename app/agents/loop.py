@@ -41,7 +41,10 @@ class TurnResult(msgspec.Struct):
 
 
 class CallResult(msgspec.Struct):
-    """What one call came to. ``content`` is what the model is told; ``result`` the value as the tool gave it."""
+    """What one call came to. ``content`` is what the model is told; ``result`` the value as the tool gave it.
+
+    ``ran``: the tool was begun, whatever came of it; False for a call that was answered without it.
+    """
 
     id: str
     name: str
@@ -50,6 +53,7 @@ class CallResult(msgspec.Struct):
     is_error: bool
     started_at: int
     ended_at: int
+    ran: bool = True
 
 
 class Row(t.Protocol):

@@ -1,4 +1,6 @@
-"""A forced tool and thinking that exclude each other: without a level the forced tool wins, for all of the run."""
+"""A forced tool: how long it is forced, and thinking that it excludes: without a level the forced tool wins, for all of
+the run.
+"""
 
 from __future__ import annotations
 
@@ -33,3 +35,37 @@ def test_nobody_asks_for_thinking_that_would_be_refused(agents: Agents, choice: 
         "any" if choice == "required" else "auto",
         "auto",
     ]
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+BROKEN = {"name": "look", "description": "Looks.", "parameters": CITY, "http": {"url": "http://127.0.0.1:1/"}}
+HELD = {**TOOL, "parameters": CITY, "approval": "always"}
+
+
+@pytest.mark.parametrize("choice", ["required", "look"])
+@pytest.mark.parametrize(
+    ("tool", "arguments", "then"),
+    [
+        (TOOL, "{}", "auto"),
+        (BROKEN, '{"city": "Rome"}', "auto"),  # what it does may have been done: not once more
+        (BROKEN, "{}", "forced"),
+        (HELD, '{"city": "Rome"}', "auto"),  # however often it is called, it may not run
+        (HELD, "{}", "auto"),
+    ],
+    ids=["ran", "failed", "wrong", "held", "held and wrong"],
+)
+def test_a_tool_is_forced_until_it_did_what_it_can(
+    agents: Agents, choice: str, tool: t.Any, arguments: str, then: str
+) -> None:
+    claude = Messages()
+    live = agents.start("anthropic/claude-sonnet-4-5", tools=[tool], tool_choice=choice)
+    call = live.call()
+    first = call.body["tool_choice"]
+    assert first["type"] == ("any" if choice == "required" else "tool")
+    claude.tool(call, 0, "call_1", "look", arguments)
+    claude.finish(call, "tool_use")
+    call = live.call()
+    assert call.body.get("tool_choice", {"type": "auto"}) == (first if then == "forced" else {"type": "auto"})
+    claude.text(call, "Done.")
+    claude.finish(call)
+    assert live.end().output["content"] == "Done."
