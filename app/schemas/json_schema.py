@@ -1,8 +1,8 @@
 """JSON Schema as users write it for tools and structured output.
 
 Law of this room: a schema is checked once, when a document is; nothing is ever fetched (a ``$ref``
-outside the schema is refused), and no ``pattern`` can stall a worker: patterns run on RE2, and one that
-RE2 does not know is a problem of the document.
+outside the schema, or to nothing in it, is refused), and no ``pattern`` can stall a worker: patterns run on RE2,
+and one that RE2 does not know is a problem of the document.
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ from collections.abc import Iterator, Mapping
 from app import encoding
 from app.schemas import patterns as regex
 from app.schemas.paths import join
+from app.schemas.references import reference_problem
 
 _MAX_PROBLEMS = 20
+#: Keywords that hold schemas under names of the author's, which may be those of keywords.
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+#: Keywords that hold values, not schemas.
+_VALUES = ("enum", "const", "default", "examples")
 
 
 def check_schema(schema: t.Any) -> str | None:
@@ -39,7 +44,7 @@ def check_schema(schema: t.Any) -> str | None:
         Exception
     ) as error:  # a schema can break its own metaschema's check in ways the library does not name
         return f"is no valid JSON Schema ({type(error).__name__})"
-    return next(_beyond(schema), None)
+    return next(_beyond(schema), None) or reference_problem(schema)
 
 
 def _class_of(schema: Mapping[str, t.Any]) -> t.Any:
@@ -65,8 +70,11 @@ def _beyond(schema: t.Any) -> Iterator[str]:
                 if isinstance(target, str) and not target.startswith("#"):
                     yield f'"{key}" must point into the schema itself (#/$defs/...), not to {_short(target)}'
             yield from _bad_patterns(here)
-            # enum, const and the like hold values, not schemas.
-            stack.extend(v for k, v in here.items() if k not in ("enum", "const", "default", "examples"))
+            for key, value in here.items():
+                if key in _NAMED and isinstance(value, Mapping):
+                    stack.extend(value.values())
+                elif key not in _VALUES:
+                    stack.append(value)
 
 
 def _bad_patterns(here: Mapping[str, t.Any]) -> Iterator[str]:

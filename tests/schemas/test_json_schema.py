@@ -16,6 +16,18 @@ from app.schemas.json_schema import check_schema, checker
         {"default": {"$ref": "http://x/"}},
         {"properties": {"pattern": {"type": "string"}, "$ref": {"type": "string"}}},
         {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"},
+        {
+            "properties": {"a": {"$ref": "#"}, "default": {"$ref": "#/properties/a"}},
+            "type": ["object", "string"],
+        },
+        {"$ref": "#tree", "$defs": {"a": {"$anchor": "tree", "items": {"$ref": "#tree"}}}},
+        {"$dynamicAnchor": "node", "items": {"$dynamicRef": "#node"}},
+        {"$id": "http://example.com/x", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {}}},
+        {
+            "$defs": {"any": True},
+            "properties": {"a": {"$ref": "#/$defs/any"}},
+            "anyOf": [{"properties": {"b": {"anyOf": [{"$ref": "#"}]}}}],
+        },
     ],
 )
 def test_good_schemas(schema):
@@ -35,6 +47,15 @@ def test_good_schemas(schema):
         ({"pattern": r"(a)\1"}, "RE2"),
         ({"patternProperties": {"(?=a)": {}}}, "RE2"),
         ({"type": "json_schema", "json_schema": {"schema": {}}}, "itself"),
+        ({"properties": {"default": {"pattern": "(?=a)"}}}, "RE2"),
+        ({"$defs": {"enum": {"$ref": "http://example.com/x"}}}, "into the schema itself"),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "#/$defs/b, which is no schema in it"),
+        ({"items": {"$ref": "#tree"}}, "#tree, which is no schema in it"),
+        ({"required": ["a"], "items": {"$ref": "#/required"}}, "#/required, which is no schema in it"),
+        ({"items": {"$ref": "#/allOf/x"}, "allOf": [{}]}, "#/allOf/x, which is no schema in it"),
+        ({"$ref": "#"}, "without an end"),
+        ({"properties": {"a": {"allOf": [{"not": {"$ref": "#/properties/a"}}]}}}, "without an end"),
+        ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "without an end"),
     ],
 )
 def test_bad_schemas(schema, hint):
