@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from app import encoding
 from app.schemas import patterns as regex
+from app.schemas.keywords import keywords
 from app.schemas.paths import join
 from app.schemas.references import reference_problem
 
@@ -96,7 +97,7 @@ class Checker:
         from jsonschema import validators
 
         extend: t.Any = validators.extend
-        safe = extend(_class_of(schema), {"pattern": _pattern, "patternProperties": _pattern_properties})
+        safe = extend(_class_of(schema), keywords())
         # An empty registry keeps the library from fetching references by itself.
         self._validator = safe(schema, registry=referencing.Registry())
 
@@ -126,22 +127,3 @@ def checker(schema: Mapping[str, t.Any]) -> Checker:
 @functools.lru_cache(maxsize=256)
 def _checker(text: bytes) -> Checker:
     return Checker(encoding.loads(text))
-
-
-def _pattern(validator: t.Any, pattern: t.Any, instance: t.Any, schema: t.Any) -> Iterator[t.Any]:
-    from jsonschema import ValidationError
-
-    if isinstance(instance, str) and isinstance(pattern, str):
-        compiled = regex.compiled(pattern)
-        if compiled is not None and not compiled.search(instance):
-            yield ValidationError(f"{instance[:100]!r} does not match {pattern!r}")
-
-
-def _pattern_properties(validator: t.Any, table: t.Any, instance: t.Any, schema: t.Any) -> Iterator[t.Any]:
-    if not isinstance(instance, dict):
-        return
-    for pattern, inner in table.items():
-        compiled = regex.compiled(pattern)
-        for key, value in instance.items():
-            if compiled is not None and compiled.search(key):
-                yield from validator.descend(value, inner, path=key, schema_path=pattern)

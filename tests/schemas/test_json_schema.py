@@ -1,5 +1,6 @@
 """JSON Schema of tools and structured output."""
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,3 +116,45 @@ _json = st.recursive(
 def test_no_schema_makes_it_raise(schema, value):
     if check_schema(schema) is None:
         checker(schema).problems(value)
+
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 1) | st.sampled_from([0.0, 1.0, "", "a", "array", "object"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.lists(_values, min_size=1, max_size=5), _values)
+def test_values_are_equal_where_json_schema_says_so(values, one):
+    schema = {"properties": {"all": {"uniqueItems": True}, "one": {"enum": values}}}
+    value = {"all": values, "one": one}
+    reference = jsonschema.Draft202012Validator(schema)
+    wrong = {error.absolute_path[0] for error in reference.iter_errors(value)}
+    assert {path for path, _ in checker(schema).problems(value)} == wrong
+
+
+class Looked(dict):
+    """An object that counts how often somebody looks at what is in it."""
+
+    looks = 0
+
+    def _look(name):
+        def method(self, *args):
+            Looked.looks += 1
+            return getattr(dict, name)(self, *args)
+
+        return method
+
+    items, __len__, __getitem__, __contains__ = map(
+        _look, ("items", "__len__", "__getitem__", "__contains__")
+    )
+
+
+def test_no_value_is_compared_with_every_other(monkeypatch):
+    schema = {"items": {"enum": [{"n": n} for n in range(300)]}, "uniqueItems": True}
+    monkeypatch.setattr(Looked, "looks", 0)
+    items = [Looked(n=n) for n in range(300)]
+    assert checker(schema).problems(items) == []
+    assert Looked.looks <= 5 * len(items)
+    assert [path for path, _ in checker(schema).problems([*items, {"n": 0}, {"n": -1}])] == ["[301]", ""]
