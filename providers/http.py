@@ -71,41 +71,21 @@ def stream_http(
 
     :raises ProviderError: with a code of contract section 11, at any point.
     """
-    http = wire.build(request, connection)
-    authenticate(http, connection, waits)
-    address, payload = serialise(http)
-    upstream = POOL.take(address)
-    if upstream is not None:
-        try:
-            yield from _call(upstream, payload, wire, request, connection, waits)
-            return
-        except Stale:  # the peer closed it just now, before a byte of an answer: as if it had not been kept
-            pass
-    upstream = open_connection(address, connection.connect_s, waits)
-    yield from _call(upstream, payload, wire, request, connection, waits)
-
-
-def _call(
-    upstream: Upstream,
-    payload: bytes,
-    wire: HttpWire,
-    request: ModelRequest,
-    connection: Connection,
-    waits: Waits,
-) -> Iterator[list[ModelEvent]]:
+    upstream, head, first = _answered(wire, request, connection, waits)
     decoder = wire.decoder(request)
     kept = False
     try:
         with waits.idle_limit(connection.idle_s):
-            head, first = exchange(upstream, payload, waits)
             body = framing(head)
             first = _stream_start(wire, head, upstream, body, first, waits)
+            keep_alive = head.keep_alive
+            del head  # nothing else of it is wanted, and a stream may go on for long
             ended = yield from _events(upstream, body, first, decoder, waits, to_finish=True)
         if ended is None:
             with waits.idle_limit(min(connection.idle_s, FINISHED_S)):
                 ended = yield from _events(upstream, body, b"", decoder, waits)
         last, clean = ended or ([], False)
-        if clean and head.keep_alive and decoder.failure is None:
+        if clean and keep_alive and decoder.failure is None:
             POOL.give(upstream, body)
             kept = True
     finally:
@@ -115,6 +95,37 @@ def _call(
         yield last
     if decoder.failure is not None:
         raise decoder.failure
+
+
+def _answered(
+    wire: HttpWire, request: ModelRequest, connection: Connection, waits: Waits
+) -> tuple[Upstream, Head, bytes]:
+    """Send the request; the connection, the head of its answer and what came after it.
+
+    What was sent is let go with this call: it is as long as the conversation, and a stream may go on for long.
+    """
+    http = wire.build(request, connection)
+    authenticate(http, connection, waits)
+    address, payload = serialise(http)
+    upstream = POOL.take(address)
+    if upstream is not None:
+        try:
+            return _exchanged(upstream, payload, connection, waits)
+        except Stale:  # the peer closed it just now, before a byte of an answer: as if it had not been kept
+            pass
+    upstream = open_connection(address, connection.connect_s, waits)
+    return _exchanged(upstream, payload, connection, waits)
+
+
+def _exchanged(
+    upstream: Upstream, payload: bytes, connection: Connection, waits: Waits
+) -> tuple[Upstream, Head, bytes]:
+    try:
+        with waits.idle_limit(connection.idle_s):
+            return upstream, *exchange(upstream, payload, waits)
+    except BaseException:
+        upstream.close()
+        raise
 
 
 def _events(
