@@ -11,8 +11,8 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, delete, func, insert, select
-from sqlalchemy.sql import Select
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select
+from sqlalchemy.sql import Select, Subquery
 
 from app.clock import Clock
 from app.store.db import Backend, Link, text
@@ -20,6 +20,8 @@ from app.store.tables import memories, threads
 from app.store.writer import Ticket, Writer
 from plugins.spec.memory import Exchange
 
+#: Bytes of text that a page goes on to; the last row may go beyond.
+PAGE_BYTES = 4 * 1024 * 1024
 _ROW_BYTES = 256
 #: Behind every position.
 _NO_END = 2**62
@@ -60,14 +62,8 @@ class Memories:
         self._last = backend.prepare(select(func.max(c.position)).where(here))
         self._insert = backend.prepare(insert(memories))
         self._read = backend.prepare(_newest())
-        page = (
-            select(*[c[name] for name in _SHOWN])
-            .where(here, c.position < bindparam("before"))
-            .order_by(c.position.desc())
-            .limit(bindparam("limit"))
-        )
-        self._page = backend.prepare(page)
-        self._page_of_key = backend.prepare(page.where(own))
+        self._page = backend.prepare(_shown())
+        self._page_of_key = backend.prepare(_shown(own))
         self._forget = backend.prepare(delete(memories).where(here))
         self._forget_key = backend.prepare(delete(memories).where(here, own))
 
@@ -107,19 +103,22 @@ class Memories:
 
         :param before: the position after which the page goes on; None begins with the newest.
         :param key: of one memory only.
-        :returns: at most ``limit`` rows, and where the next page goes on; None at the end.
+        :returns: at most ``limit`` rows, and about :data:`PAGE_BYTES` (one row whatever its size); and where the next
+            page goes on, None at the end.
         :raises StoreFailed: the database cannot be read.
         """
         asked: dict[str, t.Any] = {
             "thread": text(thread_id),
             "before": _NO_END if before is None else before,
             "limit": limit + 1,
+            "bytes": PAGE_BYTES,
         }
         statement = self._page
         if key is not None:
             statement, asked["key"] = self._page_of_key, text(key)
-        rows = [MemoryRow(*row) for row in self._backend.rows(statement, asked)]
-        return rows[:limit], rows[limit - 1].position if len(rows) > limit else None
+        found = self._backend.rows(statement, asked)
+        rows = [MemoryRow(*row[1:]) for row in found[:limit]]
+        return rows, rows[-1].position if rows and len(rows) < found[0][0] else None
 
     def forget(self, thread_id: str, key: str | None = None) -> int:
         """Delete what a thread keeps, or one memory of it; how many exchanges that were.
@@ -134,21 +133,44 @@ class Memories:
 
 
 def _newest() -> Select[t.Any]:
-    """Reads no text but what it gives: sizes are added up along the index first."""
+    """What an agent is told. Reads no text but what it gives: sizes are added up along the index first."""
     c = memories.c
     here = c.thread_id == bindparam("thread")
-    newest = (
-        select(c.position, c.size)
-        .where(here, c.key == bindparam("key"))
-        .order_by(c.position.desc())
-        .limit(bindparam("most"))
-        .subquery("newest")
-    )
-    total = func.sum(newest.c.size).over(order_by=newest.c.position.desc()).label("total")
-    counted = select(newest.c.position, total).subquery("counted")
+    newest = _sizes(here, c.key == bindparam("key")).limit(bindparam("most")).subquery("newest")
+    counted = select(newest.c.position, _total(newest).label("total")).subquery("counted")
     return (
         select(c.asked, c.answer)
         .join(counted, counted.c.position == c.position)
         .where(here, counted.c.total <= bindparam("bytes"))
         .order_by(c.position)
     )
+
+
+def _shown(*which: ColumnElement[bool]) -> Select[t.Any]:
+    """A page: how many rows there were to show, and of these as many as begin within so many bytes."""
+    c = memories.c
+    here = c.thread_id == bindparam("thread")
+    wanted = _sizes(here, c.position < bindparam("before"), *which)
+    newest = wanted.limit(bindparam("limit")).subquery("newest")
+    counted = select(
+        newest.c.position,
+        (_total(newest) - newest.c.size).label("ahead"),
+        func.count().over().label("found"),
+    ).subquery("counted")
+    return (
+        select(counted.c.found, *[c[name] for name in _SHOWN])
+        .join(counted, counted.c.position == c.position)
+        .where(here, counted.c.ahead < bindparam("bytes"))
+        .order_by(c.position.desc())
+    )
+
+
+def _sizes(*which: ColumnElement[bool]) -> Select[t.Any]:
+    """Positions and sizes, from the newest on."""
+    c = memories.c
+    return select(c.position, c.size).where(*which).order_by(c.position.desc())
+
+
+def _total(newest: Subquery) -> ColumnElement[t.Any]:
+    """The bytes of a row and all that are newer."""
+    return func.sum(newest.c.size).over(order_by=newest.c.position.desc())

@@ -6,6 +6,7 @@ import pytest
 
 from app.clock import SteppingClock
 from app.store.errors import StoreFailed
+from app.store.memories import PAGE_BYTES
 from plugins.spec.memory import Exchange
 
 ALL = (1_000, 1_000_000)
@@ -80,6 +81,18 @@ def test_a_page_shows_the_newest_first_over_all_keys(store, thread):
     rows, after = store.memories.page(thread, None, 1, "odd")
     assert [row.answer for row in rows] == ["a3"]
     assert [row.answer for row in store.memories.page(thread, after, 1, "odd")[0]] == ["a1"]
+
+
+def test_a_page_ends_at_its_bytes_and_shows_one_exchange_whatever_its_size(store, thread):
+    huge, half = "x" * (PAGE_BYTES + 1), "y" * (PAGE_BYTES // 2)
+    for asked in ("q0", half, half, "q3", huge, "q5"):
+        keep(store, thread, asked, "", key="k")
+    pages, before = [], None
+    while not pages or before is not None:
+        rows, before = store.memories.page(thread, before, 4, "k" if len(pages) % 2 else None)
+        pages.append([row.position for row in rows])
+    assert pages == [[5, 4], [3, 2, 1], [0]]
+    assert store.memories.page(thread, 5, 10)[0][0].asked == huge
 
 
 def test_what_is_forgotten_is_gone_and_what_follows_is_kept(store, thread):
