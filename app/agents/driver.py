@@ -40,12 +40,21 @@ def run_agent(
     :returns: the output of contract section 2.
     :raises BlockError: the model failed, or the answer does not follow its ``response_format``.
     """
-    return _Driver(context, config, prompt, told).answer()
+    asked = _prompt(context, config) if prompt is None else prompt
+    memory = Remembered.of(context, config, asked)
+    if memory is None:
+        return _Driver(context, config, asked, told).run()
+    return memory.around(lambda: _Driver(context, config, asked, told, memory).run())
 
 
 class _Driver:
     def __init__(
-        self, context: BlockContext, config: AgentConfig, prompt: str | None, told: str | None
+        self,
+        context: BlockContext,
+        config: AgentConfig,
+        prompt: str,
+        told: str | None,
+        memory: Remembered | None = None,
     ) -> None:
         self.context = context
         self.config = config
@@ -56,7 +65,7 @@ class _Driver:
         self.tools: ToolSet = prepare(config, context)
         check_choice(config, self.tools)
         self.held = self.tools.held
-        self.prompt = _prompt(context, config) if prompt is None else prompt
+        self.prompt = prompt
         system = context.render(config.system) if config.system else None
         away = note(self.tools.missing)
         self.system = "\n\n".join(part for part in (system, told, away) if part) or None
@@ -64,23 +73,7 @@ class _Driver:
         self.retries = _or(config.retries, settings.model_retries)
         self.call_s = _or(config.call_timeout_s, settings.model_call_s)
         self.started = context.now_ms()
-        self.memory = Remembered.of(context, config, self.prompt)
-
-    def answer(self) -> Mapping[str, t.Any]:
-        """Run to the answer, and keep it for the conversation when it is whole."""
-        memory = self.memory
-        if memory is None:
-            return self.run()
-        try:
-            memory.recall()
-            output = self.run()
-        except Exception:
-            raise  # it failed: whoever asked is told so, and will ask again
-        except BaseException:
-            memory.stopped()
-            raise
-        memory.answered(str(output["content"]))
-        return output
+        self.memory = memory
 
     def run(self) -> Mapping[str, t.Any]:
         """Do what the loop says until it is done."""

@@ -9,7 +9,7 @@ are no part of it.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from app.agents import estimate
 from app.agents.config import AgentConfig
@@ -52,23 +52,21 @@ class Remembered:
         wanted = memory_of(config.memory)
         return None if wanted is None else cls(context, wanted, asked)
 
-    def recall(self) -> None:
-        """Read what was said before. May wait while it is counted.
+    def around(self, answer: Callable[[], Mapping[str, t.Any]]) -> Mapping[str, t.Any]:
+        """Recall what was said before, let ``answer`` make the agent's output, and keep that when it is whole.
 
-        :raises BlockError: ``memory_unavailable``.
+        :raises BlockError: ``memory_unavailable``; and whatever ``answer`` raises.
         """
-        self.earlier = _window(self._context, self._config, self._memory)
-
-    def answered(self, text: str) -> None:
-        """Keep what was asked, with its whole answer.
-
-        :raises BlockError: ``memory_unavailable``.
-        """
-        self._memory.append(self._asked, text)
-
-    def stopped(self) -> None:
-        """The agent was cut off before its answer was complete."""
-        self._memory.unanswered(self._asked)
+        try:
+            self.earlier = _window(self._context, self._config, self._memory)
+            output = answer()
+        except Exception:
+            raise  # it failed: whoever asked is told so, and will ask again
+        except BaseException:  # it was cut off before its answer was complete
+            self._memory.unanswered(self._asked)
+            raise
+        self._memory.append(self._asked, str(output["content"]))
+        return output
 
 
 def told(exchanges: Sequence[Exchange]) -> Iterator[spec.Message]:

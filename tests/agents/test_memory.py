@@ -58,7 +58,7 @@ class Context:
 def window(exchanges: list[Exchange], **config: t.Any) -> list[Exchange]:
     context = t.cast(t.Any, Context(list(exchanges)))
     memory = Remembered(context, MemoryConfig(**config), "now")
-    memory.recall()
+    memory.around(lambda: {"content": ""})
     return list(memory.earlier)
 
 

@@ -100,6 +100,23 @@ def test_aftermath_03_a_partial_answer_is_kept_as_such_and_never_sent_as_whole(
     assert "answer" not in again
 
 
+def test_aftermath_03_a_stop_before_any_model_was_asked_keeps_the_message(
+    served: Server, vendor: Vendor, desk: Vendor
+) -> None:
+    """The agent still fetches the file it is to be shown."""
+    files = [{"url": f"{desk.base}/plan.txt"}]
+    workflow = served.agent("openai-compatible/field", memory=MEMORY, files=files)
+    watched = served.watch(workflow, input="first things", conversationId="early")
+    fetched = desk.next_call()
+    served.stop(watched.run_id)
+    assert fetched.left.wait(20)
+    assert watched.end()["code"] == "cancelled"
+    (item,) = _memory(served, served.ended(watched.run_id)["threadId"])
+    assert item["message"] == "first things"
+    assert "answer" not in item
+    assert vendor.calls.empty()
+
+
 def test_aftermath_05_a_second_run_has_a_stream_of_its_own(served: Server, vendor: Vendor) -> None:
     """While the first one's is half read; the first can be read by its id."""
     workflow = served.agent("openai-compatible/field", settings={"on_disconnect": "continue"}, memory=MEMORY)
