@@ -18,6 +18,7 @@ from app.agents.document_files import (
     COLLECTION_WORDS,
     MAX_SOURCE,
     MAX_TEXT,
+    TooLong,
     Unreadable,
     media_type,
     read,
@@ -109,14 +110,9 @@ def _draft(file: Path, title: str | None) -> Draft:
     if len(source) > MAX_SOURCE:
         raise Unreadable(f"its path is over {MAX_SOURCE} characters. Add it from a folder nearer to it.")
     if file.stat().st_size > 4 * MAX_TEXT:
-        raise Unreadable(_TOO_LONG)
+        raise TooLong
     text, stated, kind = read(file.read_bytes(), media_type(file.name))
-    if len(text) > MAX_TEXT:
-        raise Unreadable(_TOO_LONG)
     return Draft(source, text, title or stated, kind)
-
-
-_TOO_LONG = f"it is over {MAX_TEXT // 1_000_000} million characters. Split it."
 
 
 @documents.command(name="list")

@@ -47,7 +47,6 @@ class DocumentBody:
     metadata: Mapping[str, t.Any] | None = dataclasses.field(
         default=None, metadata={"doc": "An object that is kept with it."}
     )
-
     embedding_model: str | None = dataclasses.field(
         default=None,
         metadata={
@@ -59,7 +58,12 @@ class DocumentBody:
 
     def content(self) -> str | bytes:
         """What is to be read."""
-        return base64.b64decode(self.data) if self.text is None and self.data is not None else self.text or ""
+        return _bytes(self.data) if self.text is None and self.data is not None else self.text or ""
+
+
+def _bytes(data: str) -> bytes:
+    """What base64 stands for, on one line or, as many programs write it, on many."""
+    return base64.b64decode("".join(data.split()), validate=True)
 
 
 def load_document(
@@ -89,7 +93,7 @@ def _rest(parsed: DocumentBody, collection: t.Callable[[str], str | None], most:
         yield Problem("source", f"has {len(parsed.source)} characters; at most {most}")
     if parsed.data is not None:
         try:
-            base64.b64decode(parsed.data, validate=True)
+            _bytes(parsed.data)
         except (binascii.Error, ValueError) as error:
             yield Problem("data", f"is no base64: {error}; encode the file's bytes in base64")
     if parsed.metadata is not None and len(encoding.dumps(parsed.metadata)) > MAX_METADATA:

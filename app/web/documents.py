@@ -13,7 +13,15 @@ from contextlib import contextmanager
 
 from flask import Blueprint, Flask, Response, request
 
-from app.agents.document_files import COLLECTION, COLLECTION_WORDS, MAX_SOURCE, Read, Unreadable, read
+from app.agents.document_files import (
+    COLLECTION,
+    COLLECTION_WORDS,
+    MAX_SOURCE,
+    Read,
+    UnknownKind,
+    Unreadable,
+    read,
+)
 from app.clock import rfc3339
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.document_body import DocumentBody, load_document
@@ -204,6 +212,8 @@ def _file(body: DocumentBody) -> Read:
     part = "data" if body.text is None else "text"
     try:
         return _documents().beside(lambda: read(body.content(), body.media_type))
+    except UnknownKind as problem:
+        raise ValidationFailed([Problem("mediaType", str(problem))]) from None
     except Unreadable as problem:
         raise ValidationFailed([Problem(part, str(problem))]) from None
 

@@ -147,7 +147,10 @@ def test_lists_go_on_page_by_page(studio: Studio) -> None:
         ({"title": "t" * 501}, "title"),
         ({"metadata": []}, "metadata"),
         ({"metadata": {"x": "y" * 17_000}}, "metadata"),
-        ({"mediaType": "image/png"}, "text"),
+        ({"mediaType": "image/png"}, "mediaType"),
+        ({"mediaType": ""}, "mediaType"),
+        ({"mediaType": "text/\0"}, "mediaType"),
+        ({"mediaType": "text/plain\nx"}, "mediaType"),
         ({"mediaType": "application/json"}, "text"),
         ({"extra": 1}, "extra"),
     ],
@@ -158,7 +161,14 @@ def test_bad_documents_are_refused_with_their_path(studio: Studio, change: t.Any
     assert studio.store.documents.collections() == ([], None)
 
 
-@pytest.mark.parametrize("data", ["%%%", "aGk", "é"])
+def test_base64_on_many_lines_is_taken_as_programs_write_it(studio: Studio) -> None:
+    data = base64.encodebytes(b"many words " * 50).decode()
+    assert data.count("\n") > 5
+    made = send(studio, {"collection": "c", "source": "s", "data": data.replace("\n", "\r\n")}).get_json()
+    assert studio.get(f"/api/documents/{made['id']}").get_json()["text"] == "many words " * 50
+
+
+@pytest.mark.parametrize("data", ["%%%", "aGk", "é", "_-8=", "aGk=\0"])
 def test_what_is_no_base64_is_refused(studio: Studio, data: str) -> None:
     body = {"collection": "c", "source": "s", "data": data}
     assert_error(send(studio, body), 400, "validation_failed", path="data")
