@@ -151,8 +151,6 @@ class RunState:
         self.blocks[event.block] = BlockState(
             event.block, event.type, event.name, "running", event.execution, ts
         )
-        if old is not None:
-            self._see(event.block, None)
 
     def _block_finished(self, ts: int, event: ev.BlockFinished) -> None:
         state = self.blocks.get(event.block)
@@ -308,7 +306,8 @@ class RunState:
 
     def visible(self, path: str = "") -> dict[str, Mapping[str, t.Any]]:
         """What templates see of the blocks right under a path, by what follows it: the outputs, and of a block that
-        failed into an error edge ``error`` and ``code``.
+        failed into an error edge ``error`` and ``code``. Of one that runs again, until it has ended: the last time's,
+        so that an agent in a loop can revise what it said.
         """
         return dict(self._seen.get(path, ()))
 

@@ -196,7 +196,21 @@ def test_examples_compile(path: Path) -> None:
         frozenset(registry.tools),
         servers=builtins.mcp_servers(settings),
     )
-    assert compiled.answer_agents()
+    responses = [block for block in compiled.blocks.values() if block.type.type_name == "response"]
+    assert compiled.answer_agents() or responses
+
+
+def test_every_block_type_has_an_example() -> None:
+    from app import builtins, config
+    from app.workflows.document import parse
+    from plugins.manager import create_manager
+    from plugins.registry import Registry
+
+    plugins = builtins.plugins(config.load({}))
+    registry = Registry(create_manager(entry_points=False, builtins=plugins))
+    documents = [parse(path.read_text()) for path in (ROOT / "examples").glob("*.yaml")]
+    shown = {block["type"] for document in documents for block in document["blocks"]}
+    assert shown == set(registry.block_types)
 
 
 def test_a_wheel_takes_along_what_is_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

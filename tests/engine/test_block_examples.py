@@ -96,6 +96,43 @@ def test_child(made: Services) -> None:
     assert "tour/guide" in {e.block for e in recorder.of(ev.ToolFinished)}
 
 
+def test_parallel(made: Services) -> None:
+    save(made, research=example("parallel"))
+    asked = {"topic": "tea", "questions": ["Where from?", "", "How hot?"]}
+    end, recorder = ended_saved(made, "research", asked)
+    assert end.output["content"] == (
+        "There is much to say for tea. Not everybody likes tea.\n"
+        "1. Where from? It depends.\n3. How hot? It depends.\n1 of 3 had no answer."
+    )
+    ended = {e.block: e.status for e in recorder.of(ev.BlockFinished)}
+    assert [ended[f"expert[{n}]"] for n in range(3)] == ["executed", "skipped", "executed"]
+    assert [ended[f"nothing[{n}]"] for n in range(3)] == ["skipped", "failed", "skipped"]
+    end, _ = ended_saved(made, "research", {"topic": "tea"})
+    assert end.output["content"].endswith("\n0 of 0 had no answer.")
+
+
+def test_loop(made: Services) -> None:
+    """The writer of the inner loop reads what it said itself the last time."""
+    save(made, revise=example("loop"))
+    titles = [
+        "A short one",
+        "One that is much too long",
+        "Unbreakable-word-of-length and more and more and more",
+    ]
+    end, recorder = ended_saved(made, "revise", {"titles": titles})
+    assert end.output["content"] == (
+        "1. A short one\n2. One that is\n3. Unbreakable-word-of-length and more and (still too long)\n"
+    )
+    turns = [(e.block, e.iteration, e.path) for e in recorder.of(ev.LoopIteration)]
+    inner = [("revise", n, "loop") for n in (1, 2, 3)]
+    assert turns == [
+        *[("each", 1, "loop"), ("revise", 0, "exit")],
+        *[("each", 2, "loop"), *inner, ("revise", 3, "exit")],
+        *[("each", 3, "loop"), *inner, ("revise", 3, "exit")],
+        ("each", 3, "exit"),
+    ]
+
+
 def test_memory(made: Services) -> None:
     save(made, memory=example("memory"))
     thread = made.store.threads.open("memory", "key_1", "run_1")
