@@ -139,7 +139,9 @@ def _markdown(text: str) -> tuple[str, str | None]:
 def _json(text: str) -> tuple[str, str | None]:
     """On many lines, with letters as they are: a chunk ends between members."""
     if text.count("[") + text.count("{") > _MOST_PARTS:
-        raise Unreadable("it is JSON of over a million lists and objects. Split it, or add it as text (.txt).")
+        raise Unreadable(
+            "it is JSON of over a million lists and objects. Split it, or add it as text (.txt)."
+        )
     try:
         return "".join(_lines_of(json.loads(text))), None
     except Unreadable:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psycopg
+from gevent.lock import BoundedSemaphore
 from sqlalchemy import Executable, create_engine, exc
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine import URL, Connection, Engine
@@ -21,7 +22,9 @@ from app.store.errors import StoreFailed
 _STATEMENT_MS = (
     30_000  # no statement of ours takes a second; one that hangs must not hold a run's end for ever
 )
-_IDLE = 4  # connections of slow queries that are kept
+_SLOW = 8  # slow queries at once; further ones wait, and the server keeps connections for others
+_IDLE = 4  # connections of theirs that are kept
+_LOOK_MS = 1000  # how often the server looks whether somebody still waits for a slow query
 _MIGRATION_LOCK = 0x53747564696F  # "Studio": the key of the advisory lock
 
 
@@ -36,6 +39,7 @@ class PostgresBackend:
         self._dialect = PGDialect_psycopg(paramstyle="format")  # type: ignore[no-untyped-call]  # SQLAlchemy
         self._pool: Engine | None = None
         self._idle: list[psycopg.Connection[t.Any]] = []
+        self._places = BoundedSemaphore(_SLOW)
 
     def prepare(self, statement: Executable) -> Statement:
         """See :class:`app.store.db.Backend`."""
@@ -49,14 +53,18 @@ class PostgresBackend:
         """See :class:`app.store.db.Backend`. The server works elsewhere, and waiting for it is cooperative; but a pool
         would take back the connection of a caller that was thrown out, so these queries have connections of their own.
         """
+        with self._places:
+            return self._slow(statement.sql, statement.bind(values))
+
+    def _slow(self, sql: str, values: Row) -> list[Row]:
         while True:
             idle = self._idle.pop() if self._idle else None
             try:
-                raw = idle or self.connect()
+                raw = idle or self._connect_slow()
             except Busy as error:
                 raise StoreFailed("The database server could not answer.") from error
             try:
-                found = raw.execute(statement.sql, statement.bind(values)).fetchall()
+                found = raw.execute(sql, values).fetchall()
             except psycopg.Error as error:
                 if idle is None or not raw.broken:  # else the server closed it while it was idle
                     raise StoreFailed("The database server could not answer.") from error
@@ -67,6 +75,13 @@ class PostgresBackend:
             finally:
                 if raw not in self._idle:
                     raw.close()
+
+    def _connect_slow(self) -> psycopg.Connection[t.Any]:
+        raw = self.connect()
+        if raw.info.server_version >= 14_00_00:  # before that, a query that is left goes on to its time limit
+            with suppress(psycopg.Error):  # servers on some systems cannot look
+                raw.execute(f"SET client_connection_check_interval = {_LOOK_MS}")
+        return raw
 
     def connect(self) -> psycopg.Connection[t.Any]:
         """See :class:`app.store.db.Backend`."""
