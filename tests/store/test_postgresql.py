@@ -38,7 +38,7 @@ def admin(address: str) -> Iterator[psycopg.Connection[t.Any]]:
         yield connection
 
 
-def asleep(store: Store) -> gevent.Greenlet:
+def asleep(store: Store) -> gevent.Greenlet[..., t.Any]:
     statement = store._backend.prepare(sa.text("SELECT pg_sleep(50)"))
     return gevent.spawn(store._aside.rows, statement, {})
 
