@@ -99,7 +99,7 @@ class EventStreamDecoder:
         self._answered = False
         self._refused = False
         self._thought = False
-        self._cited: set[str] = set()
+        self._cited: dict[str, None] = {}
         #: The vendor said that it failed, without saying how; raised at the end of the stream.
         self._broken: ProviderError | None = None
         self._splitter: ThinkSplitter | None = (
@@ -216,7 +216,7 @@ class EventStreamDecoder:
     def _cite_source(self, url: t.Any, title: t.Any, out: list[ModelEvent]) -> None:
         """A source, once however often the vendor names it; what has no address is no source to go to."""
         if url and isinstance(url, str) and url not in self._cited:
-            self._cited.add(url)
+            self._cited[url] = None
             out.append(SourceCited(url, str(title or "")))
 
     def _flush(self, out: list[ModelEvent]) -> None:

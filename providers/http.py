@@ -143,6 +143,7 @@ def _events(
     """
     feed, gate, progress = decoder.feed, waits.gate, waits.progress
     left = MAX_ANSWER
+    events: list[ModelEvent] | None
     while True:
         if data:
             left -= len(data)
@@ -163,6 +164,7 @@ def _events(
         if to_finish and decoder.finished:
             return None
         gate()
+        data, events = b"", None  # not held while nothing comes
         more = _more(upstream, body, decoder, waits)
         if more is None:
             return decoder.end(), False

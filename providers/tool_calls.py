@@ -70,7 +70,7 @@ class CallBook:
         self.calls: list[OpenCall] = []
         self._mint = request.mint_id
         self._used = request.used_ids
-        self._taken: set[str] = set()
+        self._taken: dict[str, None] = {}
         self._tools = {tool.name for tool in request.tools}
 
     def delta(
@@ -184,7 +184,7 @@ class CallBook:
         wanted = call.vendor_id
         if not wanted or wanted in self._used or wanted in self._taken:
             wanted = self._mint()
-        self._taken.add(wanted)
+        self._taken[wanted] = None
         call.id = wanted
         out.append(ToolCallStarted(wanted, call.name))
 

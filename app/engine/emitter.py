@@ -45,7 +45,7 @@ class Emitter:
         self._subscribers: list[Subscriber] = []
         self._thinking_left = THINKING_CAP
         self._thinking_by_block: dict[str, int] = {}
-        self._thinking_cut: set[str] = set()
+        self._thinking_cut: list[str] = []
         self.ended = False
         self.late = 0
         self.detached = 0
@@ -122,7 +122,7 @@ class Emitter:
             return event
         if block in self._thinking_cut:
             return None
-        self._thinking_cut.add(block)
+        self._thinking_cut.append(block)
         self._thinking_by_block[block] = 0
         text = text.encode("utf-16-le", "surrogatepass")[: left * 2].decode("utf-16-le", "ignore")
         return ThinkingDelta(block, event.turn, text, event.redacted, True)

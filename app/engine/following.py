@@ -36,7 +36,7 @@ class Bodies:
     at_once: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class Standing:
     """How a run stood when it was stopped. ``bodies``: by the instance that runs them."""
 

@@ -72,7 +72,7 @@ class AgentEvents:
         self.done = False
         self._options = options
         self._id = b"id: %b:" % options.run_id.encode() if options.negotiated else b""
-        self._structured: frozenset[str] = frozenset()
+        self._structured: tuple[str, ...] = ()
         self._texts: dict[str, _Text | None] = {}
         rights = options.rights
         self._handlers = _handlers(options.negotiated, rights.thinking, rights.tools, options.final_only)
@@ -89,7 +89,7 @@ class AgentEvents:
         """
         if self._options.final_only:
             return b""
-        self._structured = frozenset(name for name, info in state.infos.items() if info.structured)
+        self._structured = tuple(name for name, info in state.infos.items() if info.structured)
         if not self._options.negotiated:
             settled = sorted(
                 (block for block in state.blocks.values() if block.settled), key=lambda b: b.ended_at or 0
@@ -171,13 +171,12 @@ class AgentEvents:
     # -- one method per event ----------------------------------------------------------------
 
     def _started(self, event: ev.RunStarted, seq: int) -> bytes:
-        self._structured = frozenset(info.id for info in event.blocks if info.structured)
+        self._structured = tuple(info.id for info in event.blocks if info.structured)
         return b""
 
     def _child_started(self, event: ev.ChildStarted, seq: int) -> bytes:
-        structured = {f"{event.block}/{info.id}" for info in event.blocks if info.structured}
-        if structured:
-            self._structured |= structured
+        structured = (f"{event.block}/{info.id}" for info in event.blocks if info.structured)
+        self._structured = tuple({*self._structured, *structured})
         return b""
 
     def _delta(self, event: ev.TextDelta, seq: int) -> bytes:
