@@ -42,7 +42,8 @@ class ExecuteBody:
         default=False, metadata=_key("includeToolCalls", "Send tool frames.")
     )
     conversation_id: str | None = dataclasses.field(
-        default=None, metadata=_key("conversationId", "The conversation this run belongs to.", most=255)
+        default=None,
+        metadata=_key("conversationId", "The conversation this run belongs to.", most=255, nonempty=True),
     )
     timeout_seconds: int | None = dataclasses.field(
         default=None,

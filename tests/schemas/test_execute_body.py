@@ -59,6 +59,7 @@ def test_no_selections_are_not_an_empty_list_of_them():
         ({"selectedOutputs": ["a"] * 101}, ["selectedOutputs"]),
         ({"conversationId": "x" * 256}, ["conversationId"]),
         ({"conversationId": 7}, ["conversationId"]),
+        ({"conversationId": ""}, ["conversationId"]),
         ({"timeoutSeconds": 0}, ["timeoutSeconds"]),
         ({"timeoutSeconds": 604801}, ["timeoutSeconds"]),
         ({"timeoutSeconds": True}, ["timeoutSeconds"]),
