@@ -68,7 +68,8 @@ def call_entry(
 class BlockState(msgspec.Struct):
     """One block instance. ``live``: text of the open turn; ``turn`` is -1 before the first and between turns.
 
-    ``spoke``: an agent inside of it said something, or voted, for all to see.
+    ``spoke``: an agent inside of it said something, or voted, for all to see. ``step``: the agent of a sequence that
+    has begun; ``debate``: the round of a debate that goes on. None when there is none.
     """
 
     block: str
@@ -89,6 +90,8 @@ class BlockState(msgspec.Struct):
     settled: str | None = None
     calls: dict[str, CallState] = msgspec.field(default_factory=dict)
     spoke: bool = False
+    step: ev.SequenceStep | None = None
+    debate: int | None = None
 
     def standing(self) -> str:
         """The text of the block as a reader has it who is shown all of it."""
@@ -165,6 +168,8 @@ class RunState:
             raise InvariantBroken(f"block {event.block} ended without a start")
         elif state.turn >= 0 or any(c.status is None for c in state.calls.values()):
             raise InvariantBroken(f"block {event.block} ended with an open turn or call")
+        elif state.step is not None or state.debate is not None:
+            raise InvariantBroken(f"block {event.block} ended with an open step or debate")
         state.status = event.status
         state.ended_at = ts
         state.output = event.output
@@ -241,6 +246,26 @@ class RunState:
 
     def _spoke(self, ts: int, event: ev.AgentMessage | ev.VoteCast) -> None:
         self._open(event.block).spoke = True
+
+    def _stepped(self, ts: int, event: ev.SequenceStep) -> None:
+        state = self._open(event.block)
+        begins = event.phase == "start"
+        if begins is (state.step is not None) or (state.step and state.step.index != event.index):
+            raise InvariantBroken(f"step {event.index} of {event.block}: {event.phase} at the wrong place")
+        state.step = event if begins else None
+
+    def _debate(self, ts: int, event: ev.DebateStarted | ev.DebateRound) -> None:
+        state = self._open(event.block)
+        begins = isinstance(event, ev.DebateStarted)
+        if begins is (state.debate is not None):
+            raise InvariantBroken(f"{type(event).__name__} of {event.block} at the wrong place")
+        state.debate = 0 if isinstance(event, ev.DebateStarted) else event.round
+
+    def _debate_ended(self, ts: int, event: ev.DebateEnded) -> None:
+        state = self._open(event.block)
+        if state.debate is None:
+            raise InvariantBroken(f"a debate of {event.block} ended that had not begun")
+        state.debate = None
 
     def _settled(self, ts: int, event: ev.AnswerSettled) -> None:
         state = self.blocks.get(event.block)
@@ -343,6 +368,10 @@ _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.ToolFinished: RunState._tool_finished,
     ev.AgentMessage: RunState._spoke,
     ev.VoteCast: RunState._spoke,
+    ev.SequenceStep: RunState._stepped,
+    ev.DebateStarted: RunState._debate,
+    ev.DebateRound: RunState._debate,
+    ev.DebateEnded: RunState._debate_ended,
     ev.AnswerSettled: RunState._settled,
     ev.AnswerRetracted: RunState._retracted,
     ev.StreamFailed: RunState._stream_failed,

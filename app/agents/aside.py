@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Mapping
 
 from app.agents.config import AgentConfig
-from app.agents.driver import run_agent
+from app.agents.parts import run_part
 from app.events import UsageReported
 from plugins.spec import BlockContext
 
@@ -45,4 +45,4 @@ def ask_aside(
     config = AgentConfig(
         model=model, system=None, prompt="", response_format=dict(schema), temperature=0.0, files=[]
     )
-    return run_agent(t.cast(BlockContext, _Aside(context, key)), config, question, system)
+    return run_part(t.cast(BlockContext, _Aside(context, key)), config, question, system)

@@ -19,6 +19,7 @@ from app import events as ev
 from app.agents import usage
 from app.agents.config import AgentConfig
 from app.agents.driver import message, run_agent
+from app.agents.parts import run_part
 from app.agents.quiet import unheard
 from app.errors import BlockError, RunError
 from plugins.spec import BlockContext, Use
@@ -108,6 +109,17 @@ class Company:
         self.taken: set[str] = set()
         self.spent: list[ev.UsageReported] = []
         self._outputs: list[Mapping[str, t.Any]] = []
+        self._told = {row.key for row in context.journal.rows() if row.kind == "told"}
+
+    def once(self, key: str, event: ev.RunEvent) -> None:
+        """Tell what no earlier attempt of this execution has told.
+
+        :param key: names it among what is told of the execution.
+        """
+        if key not in self._told:
+            self._told.add(key)
+            self.context.journal.write(0, key, "told", "done")
+            self.context.emit(event)
 
     def ask(
         self,
@@ -136,7 +148,7 @@ class Company:
             output = self._ask_in_secret(outer, agent, prompt, told, seen or {})
         else:
             inside = _Inside(self, outer, outer.journal.part(key), seen or {})
-            output = inside.with_own_ids(run_agent(t.cast(BlockContext, inside), agent, prompt, told))
+            output = inside.with_own_ids(run_part(t.cast(BlockContext, inside), agent, prompt, told))
         self._outputs.append(output)
         return output
 

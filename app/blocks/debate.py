@@ -98,11 +98,11 @@ def run(context: BlockContext, config: DebateConfig) -> Mapping[str, t.Any]:
     :raises RunError: ``template_failed``. :raises BlockError: a participant or the moderator failed.
     """
     debate = _Debate(context, config)
-    context.emit(DebateStarted(context.block, debate.names, config.rounds))
-    try:
-        content = debate.run()
-    finally:
-        context.emit(DebateEnded(context.block, debate.round, debate.consensus))
+    debate.company.once("starts", DebateStarted(context.block, debate.names, config.rounds))
+    content = debate.run()
+    context.emit(
+        DebateEnded(context.block, debate.round, debate.consensus)
+    )  # of one that fails the engine tells it
     context.flush()
     return {
         "content": content,
@@ -132,7 +132,7 @@ class _Debate:
         while self.round < self.config.rounds and not self.consensus:
             self.context.sleep(0)  # a stop lands before the next round is announced
             self.round += 1
-            self.context.emit(DebateRound(self.context.block, self.round))
+            self.company.once(f"round {self.round}", DebateRound(self.context.block, self.round))
             self.context.flush()
             self._hold_round()
         if self.config.moderator is None:

@@ -1,6 +1,7 @@
 """The ``sequential`` block: agents one after the other, each of them given what the one before answered.
 
-Law of this room: an agent sees the answers before its own, never those after; the block's answer is the last one.
+Law of this room: an agent sees the answers before its own, never those after; the block's answer is the last one. Each
+agent begins and ends once for all to see, however often the block is tried; where it fails, the engine tells the end.
 """
 
 from __future__ import annotations
@@ -59,13 +60,11 @@ def run(context: BlockContext, config: SequentialConfig) -> Mapping[str, t.Any]:
     names = names_of(config.agents, _PART)
     for index, (agent, name) in enumerate(zip(config.agents, names, strict=True)):
         context.sleep(0)  # a stop lands before the next one is announced
-        context.emit(SequenceStep(context.block, index, name, "start"))
+        company.once(f"{index} starts", SequenceStep(context.block, index, name, "start"))
         context.flush()
-        try:
-            seen = {"previous": previous, "answers": tuple(answers)}
-            output = company.ask(agent, str(index), previous, seen=seen)
-        finally:
-            context.emit(SequenceStep(context.block, index, name, "end"))
+        seen = {"previous": previous, "answers": tuple(answers)}
+        output = company.ask(agent, str(index), previous, seen=seen)
+        company.once(f"{index} ends", SequenceStep(context.block, index, name, "end"))
         context.flush()
         previous = str(output["content"])
         kept = {key: value for key, value in output.items() if key not in _LEFT_OUT}

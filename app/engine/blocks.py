@@ -102,6 +102,7 @@ class _Instance:
                 # Something was shown: a repeat would show it twice.
                 if state.calls or state.live or state.spoke:
                     raise
+                settle.turn(self._run.emitter, state)
         return self._attempt()
 
     def _attempt(self) -> Mapping[str, t.Any]:

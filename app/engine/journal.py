@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-StepKind = t.Literal["block", "turn", "tool"]
+#: ``told``: an announcement that stands in the stream, so that a further attempt does not repeat it.
+StepKind = t.Literal["block", "turn", "tool", "told"]
 StepState = t.Literal["started", "done", "failed", "unknown"]
 
 
@@ -53,6 +54,10 @@ class Journal:
         """Every row of a kind, in order of first writing."""
         return [step for steps in self._steps.values() for step in steps.values() if step.kind == kind]
 
+    def forget(self, path: str, execution: int) -> None:
+        """Drop the rows of one part of an execution, which is to begin anew."""
+        self._steps.pop((path, execution), None)
+
     def bind(self, path: str, execution: int) -> BlockJournal:
         """The journal as one block instance's execution sees it."""
         return BlockJournal(self, path, execution)
@@ -71,7 +76,7 @@ class BlockJournal:
         self._execution = execution
 
     def rows(self) -> Sequence[Step]:
-        """Turn and tool rows of this execution, oldest first."""
+        """All rows of this execution but its own, oldest first."""
         return self._journal.of(self._path, self._execution)
 
     def part(self, key: str) -> BlockJournal:
@@ -81,3 +86,7 @@ class BlockJournal:
     def write(self, turn: int, key: str, kind: StepKind, state: StepState, value: t.Any = None) -> Step:
         """Insert or replace a row."""
         return self._journal.write(self._path, self._execution, turn, key, kind, state, value)
+
+    def forget(self) -> None:
+        """Drop the rows of this part: what it came to did not stand, and a further attempt begins it anew."""
+        self._journal.forget(self._path, self._execution)

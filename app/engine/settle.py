@@ -17,10 +17,15 @@ from app.state import BlockState, RunState
 from app.workflows.compiled import RESPONSE, CompiledWorkflow
 
 
-def block(emitter: Emitter, state: BlockState, tool_status: ev.ToolStatus, now: Callable[[], int]) -> None:
-    """End the open turn of a block and its open calls."""
+def turn(emitter: Emitter, state: BlockState) -> None:
+    """End the open turn of a block: its attempt is over."""
     if state.turn >= 0:
         emitter.emit(ev.TurnEnded(state.block, state.turn, "aborted"))
+
+
+def block(emitter: Emitter, state: BlockState, tool_status: ev.ToolStatus, now: Callable[[], int]) -> None:
+    """End the open turn of a block, its open calls, and what it announced that has an end."""
+    turn(emitter, state)
     for call in list(state.calls.values()):
         if call.status is None:
             at = now()
@@ -29,6 +34,10 @@ def block(emitter: Emitter, state: BlockState, tool_status: ev.ToolStatus, now: 
                     state.block, call.turn, call.id, call.name, tool_status, None, None, at, call.started_at
                 )
             )
+    if state.step is not None:
+        emitter.emit(msgspec.structs.replace(state.step, phase="end"))
+    if state.debate is not None:
+        emitter.emit(ev.DebateEnded(state.block, state.debate))
 
 
 def run(emitter: Emitter, state: RunState, terminal: ev.Terminal, now: Callable[[], int]) -> None:

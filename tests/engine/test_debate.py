@@ -158,9 +158,10 @@ def test_a_failure_in_the_middle_ends_it_and_is_told_once(made: Services) -> Non
 
 def test_once_somebody_spoke_it_is_not_repeated(made: Services) -> None:
     _, recorder = ended(made, debate("for", "fails", retries=3))
-    assert len(recorder.of(ev.DebateStarted)) == 1
+    assert len(recorder.of(ev.ModelCallFailed)) == 1
     _, recorder = ended(made, debate("fails", "for", retries=3))
-    assert len(recorder.of(ev.DebateStarted)) == 4, "nobody had"
+    assert len(recorder.of(ev.ModelCallFailed)) == 4, "nobody had"
+    assert len(recorder.of(ev.DebateStarted)) == len(recorder.of(ev.DebateEnded)) == 1
 
 
 def test_its_failure_can_be_taken_up(made: Services) -> None:

@@ -145,14 +145,6 @@ def test_in_a_loop_its_last_answer_stands_and_is_told_when_the_loop_is_over(made
     assert kinds.index(ev.AnswerSettled) > len(kinds) - 1 - kinds[::-1].index(ev.LoopIteration)
 
 
-def test_a_repetition_begins_anew(made: Services) -> None:
-    end, recorder = ended(
-        made, alone("sequential", {"agents": [agent("echo"), agent("fails")], "retries": 1})
-    )
-    assert isinstance(end, ev.RunFailed)
-    assert steps(recorder) == [(0, "start"), (0, "end"), (1, "start"), (1, "end")] * 2
-
-
 def test_its_agents_are_checked_like_any(made: Services) -> None:
     bad = [
         {"model": "nowhere/x", "name": "Ann", "temperature": 9},
