@@ -24,6 +24,7 @@ class AgentLike(t.Protocol):
     thinking: str | int | None
     tools: list[t.Any]
     tool_choice: str
+    capture: bool
     response_format: dict[str, t.Any] | None
 
 
@@ -89,10 +90,13 @@ def _levels(can: Capabilities) -> str:
 
 
 def _tools(config: AgentLike, model: str, can: Capabilities) -> t.Iterator[tuple[str, str]]:
-    if not config.tools:
+    if not config.tools and not config.capture:  # with capture it has one: release
         return
     if can.tools == "none":
-        yield "tools", f"{model} cannot call tools, it only answers; remove them or choose a model that can."
+        what, cure = (
+            ("tools", "remove them") if config.tools else ("capture", "so it never lets go; leave it out")
+        )
+        yield what, f"{model} cannot call tools, it only answers; {cure} or choose a model that can."
         return
     if config.tool_choice in ("auto", "none"):
         return

@@ -176,7 +176,7 @@ class _Driver:
         For all of the run: vendors refuse thinking that begins after the first call of a turn.
         """
         config, can = self.config, model.capabilities
-        forced = bool(config.tools) and config.tool_choice not in ("auto", "none")
+        forced = bool(self.tools.specs) and config.tool_choice not in ("auto", "none")
         if config.thinking is None and forced and not can.forced_tool_with_thinking:
             return "none" if "none" in can.thinking_control else None
         return config.thinking

@@ -82,6 +82,15 @@ def test_tools_of_a_model_that_has_none() -> None:
     assert said("plain") == {}
 
 
+def test_the_tool_of_an_agent_that_keeps_the_thread_is_one_too() -> None:
+    assert said("plain", capture=True) == {
+        "capture": "plain cannot call tools, it only answers; so it never lets go; leave it out or choose a model "
+        "that can."
+    }
+    assert said("auto-only", capture=True) == {}
+    assert list(said("auto-only", capture=True, tool_choice="release")) == ["tool_choice"]
+
+
 def test_a_forced_tool() -> None:
     assert said("levels", tools=[TOOL], tool_choice="required") == {}
     assert said("levels", tools=[TOOL], tool_choice=TOOL, thinking="none") == {}

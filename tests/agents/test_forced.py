@@ -69,3 +69,19 @@ def test_a_tool_is_forced_until_it_did_what_it_can(
     claude.text(call, "Done.")
     claude.finish(call)
     assert live.end().output["content"] == "Done."
+
+
+def test_what_an_agent_lets_go_with_can_be_forced_too(agents: Agents) -> None:
+    """It is its only tool, and thinking gives way to it as to any."""
+    claude = Messages()
+    live = agents.start("anthropic/claude-sonnet-4-5", capture=True, tool_choice="release")
+    call = live.call()
+    assert call.body["tool_choice"] == {"type": "tool", "name": "release"}
+    assert "thinking" not in call.body
+    claude.tool(call, 0, "call_1", "release", "{}")
+    claude.finish(call, "tool_use")
+    call = live.call()
+    assert call.body.get("tool_choice") in (None, {"type": "auto"})
+    claude.text(call, "Bye.")
+    claude.finish(call)
+    assert live.end().output["content"] == "Bye."
