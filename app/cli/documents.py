@@ -74,6 +74,8 @@ def add(collection: str, files: tuple[Path, ...], title: str | None, model: str 
 
     Text of any kind: plain, Markdown, HTML, JSON, CSV. A folder stands for the files in it, hidden ones left out.
     """
+    from app.store.documents import VersionConflict
+
     found = list(_files(files))
     if title is not None and len(found) != 1:
         raise click.UsageError("--title is for one file.")
@@ -83,7 +85,7 @@ def add(collection: str, files: tuple[Path, ...], title: str | None, model: str 
         for file in found:
             try:
                 row = store.documents.put(collection, _draft(file, title))
-            except (Unreadable, OSError) as error:
+            except (Unreadable, OSError, VersionConflict) as error:
                 problems.append(Problem(str(file), str(error)))
             else:
                 click.echo(f"{row.id}\t{row.source}\t{row.chunks}")

@@ -132,7 +132,7 @@ class Documents:
             prepared = iter(self._aside.run(lambda: list(self._prepare(whole, claim))))
             while batch := list(islice(prepared, BATCH)):
                 count += len(batch)
-                self._insert(batch)
+                self._insert(claim, batch)
             row = DocumentRow(
                 claim.document_id,
                 collection,
@@ -262,8 +262,12 @@ class Documents:
             yield (*place, start, end, piece, found)
             _let_others_run(0)
 
-    def _insert(self, batch: Sequence[Row]) -> None:
-        self._writer.submit(lambda link: link.insert(self._sql.insert, batch)).wait()
+    def _insert(self, claim: _Claim, batch: Sequence[Row]) -> None:
+        def job(link: Link) -> None:
+            self._check(link, claim)
+            link.insert(self._sql.insert, batch)
+
+        self._writer.submit(job).wait()
 
     def _finish(self, claim: _Claim, row: DocumentRow, whole: str) -> None:
         """Make the claimed version the one that is read. Of two writers at once, the later claim stays."""
@@ -271,16 +275,23 @@ class Documents:
         values |= {"document": row.id, "new_metadata": json_text(row.metadata), "new_text": whole}
 
         def job(link: Link) -> None:
-            found = link.rows(self._sql.lock, values)
-            if not found:
-                raise VersionConflict("The document was removed while it was being stored. Send it again.")
-            version, _ = found[0]
-            _compare(version, claim.expected)
-            if version > row.version:
-                raise VersionConflict("A later version was stored meanwhile. Read it, then send yours again.")
+            self._check(link, claim)
             link.execute(self._sql.finish, values)
 
         self._writer.submit(job).wait()
+
+    def _check(self, link: Link, claim: _Claim) -> None:
+        """Whether the claim is still good.
+
+        :raises VersionConflict: it is not.
+        """
+        found = link.rows(self._sql.lock, {"document": claim.document_id})
+        if not found:
+            raise VersionConflict("The document was removed while it was being stored. Send it again.")
+        version, _ = found[0]
+        _compare(version, claim.expected)
+        if version > claim.number:
+            raise VersionConflict("A later version was stored meanwhile. Read it, then send yours again.")
 
     def _sweep(self, document_id: str, first: int, last: int) -> None:
         """Remove the chunks of versions ``first`` to ``last``."""

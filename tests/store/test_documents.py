@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import typing as t
 
 import gevent
 import pytest
@@ -167,6 +168,46 @@ def test_writers_at_once_leave_one_whole_document(store: Store) -> None:
     assert {p.document_id for p in found} == {row.id}
     assert all(text[p.start : p.end] == p.text for p in found)
     assert _count(store, "chunks") == row.chunks
+
+
+@pytest.mark.parametrize("step", ["_claim", "_insert"])
+@pytest.mark.parametrize("known", [True, False], ids=["expected", "whatever is there"])
+def test_a_document_that_goes_while_it_is_replaced_is_gone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, step: str, known: bool
+) -> None:
+    made = store.documents.put("c", Draft("one", "old"))
+    real = getattr(store.documents, step)
+
+    def then_removed(*args: t.Any) -> t.Any:
+        value = real(*args)
+        store.documents.remove(made.id)
+        return value
+
+    monkeypatch.setattr(store.documents, step, then_removed)
+    with pytest.raises(VersionConflict, match=r"removed while|is not there"):
+        store.documents.put("c", Draft("one", "new words. " * 20_000), made.version if known else None)
+    monkeypatch.undo()
+    assert (_count(store, "documents"), _count(store, "chunks")) == (0, 0)
+    assert store.documents.put("c", Draft("one", "new"), 0).version == 1
+
+
+def test_who_is_overtaken_stores_nothing_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.documents.put("c", Draft("one", "old"))
+    real = store.documents._insert
+    stored: list[int] = []
+
+    def overtaken(claim: t.Any, batch: t.Any) -> None:
+        real(claim, batch)
+        stored.append(claim.number)
+        if claim.number == 2:
+            store.documents.put("c", Draft("one", "newest"))
+
+    monkeypatch.setattr(store.documents, "_insert", overtaken)
+    with pytest.raises(VersionConflict, match="later version"):
+        store.documents.put("c", Draft("one", "new words. " * 20_000))
+    assert stored == [2, 3]
+    assert _count(store, "chunks") == 1
+    assert sources(store, "newest", "c") == ["one"]
 
 
 def test_nothing_is_left_of_what_was_removed(filled: Store) -> None:
