@@ -119,6 +119,8 @@ class RunRegistry:
             self._by_address[address] += 1
             self._addresses[run.id] = address
         start_run(run.main)
+        if self.draining:  # it was admitted before; those that ran then were told already
+            run.cancel("server_shutdown")
         return run
 
     def get(self, run_id: str) -> Run | None:

@@ -33,6 +33,7 @@ class ThreadRow:
     :ivar claimed_at: when it entered, epoch ms.
     :ivar pinned: the block at which the next run enters; None enters at the start.
     :ivar pins: counts how often somebody let go of the pin from outside.
+    :ivar before: of one that a run has just entered, the run that was in it before.
     """
 
     id: str
@@ -46,6 +47,7 @@ class ThreadRow:
     created_at: int
     run_status: str | None = None
     run_ended: int | None = None
+    before: str | None = None
 
     def busy(self, now_ms: int) -> bool:
         """Whether its last run goes on."""
@@ -59,7 +61,7 @@ class ThreadRow:
 
 
 class Threads:
-    """The threads of this installation. Methods that write wait for the commit, but for :meth:`pin`."""
+    """The threads of this installation. Methods that write wait for the commit; ``pin`` and ``leave`` do not."""
 
     def __init__(self, backend: Backend, writer: Writer, clock: Clock) -> None:
         self._backend, self._writer, self._clock = backend, writer, clock
@@ -77,6 +79,11 @@ class Threads:
         )
         self._claim = backend.prepare(
             update(threads).where(this).values(run_id=bindparam("run"), claimed_at=bindparam("at"))
+        )
+        self._leave = backend.prepare(
+            update(threads)
+            .where(this, c.run_id == bindparam("run"))
+            .values(run_id=bindparam("before"), claimed_at=0)
         )
         self._pin = backend.prepare(
             update(threads)
@@ -131,6 +138,16 @@ class Threads:
         except StoreFailed:  # another process may have made it in the same moment
             return t.cast(ThreadRow, self._writer.submit(job, _ROW_BYTES).wait())
 
+    def leave(self, entered: ThreadRow) -> None:
+        """Queue that the run that has entered will not run after all. Ignored when another has entered since.
+
+        :param entered: what entering gave.
+        """
+        values = {"thread": entered.id, "run": entered.run_id, "before": entered.before}
+        self._writer.post(
+            lambda link: link.execute(self._leave, values), f"leaving thread {entered.id}", _ROW_BYTES
+        )
+
     def get(self, thread_id: str) -> ThreadRow | None:
         """A thread, whoever's it is.
 
@@ -157,7 +174,7 @@ class Threads:
 
     def _take(self, link: Link, row: ThreadRow, run_id: str, now: int) -> ThreadRow:
         link.execute(self._claim, {"thread": row.id, "run": run_id, "at": now})
-        return replace(row, run_id=run_id, claimed_at=now, run_status=None, run_ended=None)
+        return replace(row, run_id=run_id, claimed_at=now, run_status=None, run_ended=None, before=row.run_id)
 
     def _new(
         self, workflow_id: str, key_id: str | None, name: str | None, run_id: str, id_: str | None = None

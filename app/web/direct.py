@@ -84,10 +84,12 @@ class StreamMiddleware:
             return start_response(status, headers, exc_info)
 
         body: Iterable[bytes] = self.app(environ, capture)
-        if not head:
+        stream: Stream | Relayed | None = environ.pop(ENVIRON_KEY, None)
+        if stream is None or not head:
+            if stream is not None:
+                stream.forgo()
             return body
         status, headers = head
-        stream: Stream | Relayed = environ.pop(ENVIRON_KEY)
         if not (stream.direct and _may_take(environ)):
             start_response(status, headers)
             return body

@@ -133,7 +133,13 @@ class Executor:
         def start(subscriber: t.Any) -> Run:
             return self._services.runs.start(run_request, (subscriber,), address=address)
 
-        return streaming.respond(AgentEvents(options), start, dict(agreed.echo), run_request.run_id)
+        def forgone() -> None:
+            if run_request.thread is not None:
+                self._services.store.threads.leave(run_request.thread)
+
+        return streaming.respond(
+            AgentEvents(options), start, dict(agreed.echo), run_request.run_id, forgone=forgone
+        )
 
     def _begin(self, run_request: RunRequest, address: str) -> Response:
         """Start it for nobody in particular (contract 3.4, ``async``)."""

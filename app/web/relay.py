@@ -116,6 +116,13 @@ class Relayed:
         spawn_service(self._pass_on, transport)
         return self
 
+    def forgo(self) -> None:
+        """The answer is thrown away. Nothing happens when it has begun."""
+        if self.transport is None:
+            self.closed = True
+            self._response.close()
+            self._sock.close()
+
     def _pass_on(self, transport: Transport) -> None:
         try:
             while not self.closed and (piece := self._response.read1(_PIECE)):

@@ -98,7 +98,11 @@ class RunEventsView:
         def start(subscriber: t.Any) -> Run:
             return self._services.runs.start(run_request, (subscriber,), address=address)
 
-        return streaming.respond(RunEvents(options), start, {}, run_request.run_id)
+        def forgone() -> None:
+            if run_request.thread is not None:
+                self._services.store.threads.leave(run_request.thread)
+
+        return streaming.respond(RunEvents(options), start, {}, run_request.run_id, forgone=forgone)
 
 
 def _run_request(found: Runnable, body: RunsBody, who: Caller, run_id: str, thread: ThreadRow) -> RunRequest:

@@ -7,6 +7,7 @@ to the server as an iterator, :mod:`app.web.direct` writes them to the socket.
 
 from __future__ import annotations
 
+import logging
 import socket
 import typing as t
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,8 @@ from app.web.watch import Handle, watch_request
 if t.TYPE_CHECKING:
     from app.web.relay import Relayed
 
+log = logging.getLogger("studio.streams")
+
 Start = Callable[[Subscriber], Run]
 
 #: Where a stream stands in the WSGI environment for :mod:`app.web.direct`.
@@ -38,6 +41,7 @@ def respond(
     headers: Mapping[str, str],
     run_id: str,
     after: int | None = None,
+    forgone: Callable[[], None] | None = None,
 ) -> Response:
     """The streaming answer of the current request.
 
@@ -47,8 +51,9 @@ def respond(
         when the server takes the answer; never when the answer is thrown away before that.
     :param headers: further response headers, such as the echo of a negotiated protocol.
     :param after: see :class:`app.web.subscriber.Subscriber`.
+    :param forgone: called instead when the answer is thrown away, and when ``start`` fails.
     """
-    return answer(Stream(projection, start, service(current_app), after), headers, run_id)
+    return answer(Stream(projection, start, service(current_app), after, forgone), headers, run_id)
 
 
 def answer(stream: Stream | Relayed, headers: Mapping[str, str], run_id: str) -> Response:
@@ -78,16 +83,22 @@ class Stream:
     :ivar direct: the configuration lets the stream take the socket.
     """
 
-    __slots__ = ("_after", "_start", "direct", "projection", "service")
+    __slots__ = ("_after", "_forgone", "_start", "direct", "projection", "service")
 
     def __init__(
-        self, projection: Projection, start: Start, service: StreamService, after: int | None = None
+        self,
+        projection: Projection,
+        start: Start,
+        service: StreamService,
+        after: int | None = None,
+        forgone: Callable[[], None] | None = None,
     ) -> None:
         self.projection = projection
         self.service = service
         self.direct = service.direct
         self._start = start
         self._after = after
+        self._forgone = forgone
 
     def begin(self, transport: t.Any) -> Subscriber:
         """Start the run with a reader on ``transport``.
@@ -96,10 +107,26 @@ class Stream:
         """
         subscriber = Subscriber(self.projection, transport, self.service, self._after)
         transport.reader = subscriber
-        subscriber.bind(self._start(subscriber))
+        try:
+            run = self._start(subscriber)
+        except BaseException:
+            self.forgo()
+            raise
+        self._forgone = None
+        subscriber.bind(run)
         if not subscriber.closed:
             self.service.add(subscriber)
         return subscriber
+
+    def forgo(self) -> None:
+        """The answer is thrown away. Nothing happens when the stream has begun."""
+        forgone, self._forgone = self._forgone, None
+        if forgone is None:
+            return
+        try:
+            forgone()
+        except Exception:
+            log.exception("what a stream had claimed that never began could not be let go")
 
 
 class IteratorTransport:
@@ -163,7 +190,9 @@ class IteratorTransport:
 
     def close(self) -> None:
         """The server is done with this answer, whether or not it sent all of it."""
-        self._stream = self._environ = None
+        stream, self._stream, self._environ = self._stream, None, None
+        if stream is not None:
+            stream.forgo()
         if self.reader is not None and not self.reader.closed:
             self._socket = None  # the server closes it, or uses it on
             self.reader.lost()

@@ -244,3 +244,10 @@ def test_an_answer_that_does_not_fit_its_format_fails_the_run(made: Services) ->
     end = recorder.envelopes[-1].event
     assert isinstance(end, ev.RunFailed)
     assert (end.code, end.block) == ("structured_output_invalid", "agent_1")
+
+
+def test_a_run_that_was_admitted_before_a_drain_ends_with_it(made: Services) -> None:
+    assert made.runs.drain(1)
+    run, recorder = start(made, agent("scripted/stall"))
+    assert run.done.wait(20)
+    assert recorder.envelopes[-1].event.cause == "server_shutdown"

@@ -49,6 +49,29 @@ def test_a_claim_whose_run_never_came_runs_out(store):
     assert not made.busy(made.claimed_at + LEASE_MS)
 
 
+def test_a_run_that_leaves_before_it_began_leaves_the_thread_as_it_was(store):
+    made = store.threads.open("wf_1", "key_1", "run_1")
+    store.runs.started(rows.started("run_1"))
+    store.runs.finished(rows.ended("run_1"), []).wait()
+    entered = store.threads.enter(made.id, "wf_1", "key_1", "run_2")
+    store.threads.leave(entered)
+    store.threads.release(made.id)  # which waits for what was queued before
+    found = store.threads.get(made.id)
+    assert (found.run_id, found.run_status) == ("run_1", "completed")
+    assert store.threads.enter(made.id, "wf_1", "key_1", "run_3").run_id == "run_3"
+    store.threads.leave(entered)
+    store.threads.release(made.id)
+    assert store.threads.get(made.id).run_id == "run_3", "another has entered since"
+
+
+def test_a_new_thread_that_is_left_is_free(store):
+    made = store.threads.open("wf_1", "key_1", "run_1")
+    store.threads.leave(made)
+    store.threads.release(made.id)
+    assert store.threads.get(made.id).run_id is None
+    assert store.threads.enter(made.id, "wf_1", "key_1", "run_2").run_id == "run_2"
+
+
 def test_a_name_is_one_thread_per_workflow_and_key(store):
     first = store.threads.named("wf_1", "key_1", "mine\0", "run_1")
     assert store.threads.named("wf_1", "key_1", "mine\0", "run_2").id == first.id

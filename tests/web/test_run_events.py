@@ -5,7 +5,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from flask import Response
+from werkzeug.test import EnvironBuilder
 
+from app.store.errors import StoreFailed
+from app.web.direct import StreamMiddleware
 from tests.support import sse
 from tests.support.servers import wait_until
 from tests.web.conftest import TOOL, Studio, assert_error, document
@@ -258,3 +262,52 @@ def test_a_refused_request_enters_no_thread(studio: Studio) -> None:
         answer = runs(studio, workflow, {"thread_id": thread, **body}, **headers)
         assert answer.status_code in (400, 406)
     assert studio.get(f"/api/threads/{thread}").get_json() == before
+
+
+def thrown_away(studio: Studio, path: str, body: t.Any, hook: bool = False) -> None:
+    """Ask as a server does whose client leaves before the first byte is taken; ``hook``: the answer is replaced."""
+    headers = {"X-API-Key": studio.keys["run"]}
+    builder = EnvironBuilder(path, method="POST", json=body, headers=headers)
+    statuses: list[str] = []
+    answer = StreamMiddleware(studio.app)(builder.get_environ(), lambda status, *_: statuses.append(status))
+    if not hook:
+        assert statuses == ["200 OK"]
+        answer.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("surface", ["runs", "execute"])
+def test_an_answer_that_is_thrown_away_leaves_its_thread(studio: Studio, surface: str) -> None:
+    workflow = studio.deploy(document(ECHO))
+    first = studio.execute(workflow, {"input": "x", "conversationId": "mine"}).get_json()["runId"]
+    thread = studio.get(f"/api/runs/{first}").get_json()["threadId"]
+    before = studio.get(f"/api/threads/{thread}").get_json()
+    body = {"thread_id": thread} if surface == "runs" else {"stream": True, "conversationId": "mine"}
+    thrown_away(studio, f"/api/workflows/{workflow}/{surface}", body)
+    assert studio.get(f"/api/threads/{thread}").get_json() == before
+    assert before["status"] == "idle"
+    told(runs(studio, workflow, {"message": "x", "thread_id": thread}))
+
+
+def test_a_run_that_cannot_start_leaves_its_thread(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow = studio.deploy(document(ECHO))
+    thread = told(runs(studio, workflow, {"message": "x"}))[0]["thread_id"]
+
+    def fail(*_: t.Any, **__: t.Any) -> t.NoReturn:
+        raise StoreFailed("no")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(studio.store.runs, "started", fail)
+        with pytest.raises(StoreFailed):
+            runs(studio, workflow, {"thread_id": thread})
+    assert studio.get(f"/api/threads/{thread}").get_json()["status"] == "idle"
+
+
+def test_an_answer_that_a_hook_replaces_leaves_its_thread(studio: Studio) -> None:
+    replaces: list[Response] = []
+    studio.app.after_request(lambda answer: replaces[0] if replaces else answer)
+    workflow = studio.deploy(document(ECHO))
+    thread = told(runs(studio, workflow, {"message": "x"}))[0]["thread_id"]
+    replaces.append(Response("no", 500))
+    thrown_away(studio, f"/api/workflows/{workflow}/runs", {"thread_id": thread}, hook=True)
+    replaces.clear()
+    assert studio.get(f"/api/threads/{thread}").get_json()["status"] == "idle"
