@@ -41,8 +41,8 @@ def passages(context: BlockContext, documents: Documents, asked: Asked) -> Seque
         return _SEARCHES[asked.mode](context, documents, asked)
     except CollectionUnknown as unknown:
         raise BlockError("collection_unknown", f"{context.name}: {unknown.message}") from None
-    except (ModelDiffers, VectorsDiffer) as differs:
-        raise BlockError(differs.code, f"{context.name}: {differs.message}") from None
+    except (ModelDiffers, VectorsDiffer, vector_search.TooManyMissing) as refused:
+        raise BlockError(refused.code, f"{context.name}: {refused.message}") from None
     except StoreFailed as failed:
         raise BlockError("search_failed", f"{context.name} could not search. {failed.message}") from failed
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from app.agents.embedding import InBlock, Surroundings, embed
-from app.errors import BlockError, RunError
+from app.errors import BlockError, RunError, StudioError
 from app.store.documents import Documents
 from app.store.vectors import BATCH, ModelDiffers
 from plugins.spec import BlockContext, Passage, ResolvedEmbedding
@@ -19,13 +19,25 @@ from providers.spec import ProviderError
 MOST_ON_DEMAND = 1_000
 
 
+class TooManyMissing(StudioError):
+    """A search would have to make too many vectors first."""
+
+    def __init__(self, collection: str, model: str, missing: int) -> None:
+        super().__init__(
+            "embeddings_missing",
+            f"{missing} passages of the collection '{collection}' have no vector yet, too many to make while somebody "
+            f"waits. Run: studio documents embed {collection} {model}",
+        )
+
+
 def search(
     context: BlockContext, documents: Documents, collection: str, query: str, limit: int, model: str | None
 ) -> Sequence[Passage]:
     """The passages nearest to ``query``, nearest first; of an empty query nothing.
 
     :param model: ``<family>/<model>``; None: the collection's own.
-    :raises BlockError: the collection has no model, or too many chunks without a vector.
+    :raises BlockError: the collection has no model.
+    :raises TooManyMissing: too many of its chunks have no vector.
     :raises RunError: the model cannot be called, or failed.
     :raises StoreFailed: see :class:`app.store.vectors.Vectors`; ``ModelDiffers`` and ``VectorsDiffer`` are among them.
     """
@@ -44,11 +56,7 @@ def search(
         with context.waits.wait():
             missing = vectors.missing(number, name)
         if len(missing) > MOST_ON_DEMAND:
-            raise BlockError(
-                "embeddings_missing",
-                f"{context.name}: {len(missing)} passages of the collection '{collection}' have no vector yet, too "
-                f"many to make while somebody waits. Run: studio documents embed {collection} {name}",
-            )
+            raise TooManyMissing(collection, name, len(missing))
         make(around, documents, resolved, missing, retries, limit_s)
         (vector,) = embed(around, resolved, (query,), "query", retries, limit_s)
     except ProviderError as error:

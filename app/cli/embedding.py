@@ -33,7 +33,7 @@ class Vectors:
     def __init__(
         self, store: Store, collection: str, model: str | None, option: str, *, change: bool = False
     ) -> None:
-        self._collection = collection
+        self._collection, self._change = collection, change
         self._parts: Alone | None = None
         self.model: str | None = None
         if model is None and store.documents.vectors.model(collection) is None:
@@ -48,14 +48,25 @@ class Vectors:
         except RegistryError as error:
             raise ValidationFailed([Problem(option, error.message)]) from None
 
-    def make(self, *, again: bool = False) -> None:
-        """Make what is missing, and say on standard error what it used. Without a model nothing is done."""
+    def make(self, *, again: bool = False, most: int | None = None) -> None:
+        """Make what is missing, and say on standard error what it used. Without a model nothing is done.
+
+        :raises StudioError: more than ``most`` are missing.
+        """
         if self._parts is None or self.model is None:
             return
         from app.engine import embedding
 
         with _told(self._collection, self.model):
-            made = embedding.fill(self._parts, self._collection, self.model, again=again, told=_progress)
+            made = embedding.fill(
+                self._parts,
+                self._collection,
+                self.model,
+                again=again,
+                change=self._change,
+                most=most,
+                told=_progress,
+            )
         if made.vectors:
             cost = "price unknown" if made.cost is None else f"${made.cost:.4f}"
             click.echo(f"{made.vectors} vectors by {made.model}, {made.tokens} tokens, {cost}", err=True)
@@ -63,7 +74,7 @@ class Vectors:
     def search(self, query: str, limit: int) -> list[Passage]:
         """The passages nearest to ``query``, nearest first; missing vectors are made first.
 
-        :raises StudioError: ``embedding_model_missing``.
+        :raises StudioError: ``embedding_model_missing``, ``embeddings_missing``.
         """
         if self._parts is None or self.model is None:
             raise StudioError(
@@ -71,9 +82,10 @@ class Vectors:
                 f"The collection '{self._collection}' has no vectors. Run: studio documents embed {self._collection} "
                 "FAMILY/MODEL",
             )
+        from app.agents.vector_search import MOST_ON_DEMAND
         from app.engine import embedding
 
-        self.make()
+        self.make(most=MOST_ON_DEMAND)
         with _told(self._collection, self.model):
             return embedding.search(self._parts, self._collection, query, limit, self.model)
 

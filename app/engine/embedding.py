@@ -93,13 +93,18 @@ def fill(
     model: str,
     *,
     again: bool = False,
+    change: bool = False,
+    most: int | None = None,
     told: Callable[[int, int], None] = lambda done, of: None,
 ) -> Made:
-    """Make the vectors that are missing, and have the collection searched by ``model``.
+    """Make the vectors that are missing.
 
     :param again: drop what ``model`` made before.
+    :param change: have the collection searched by ``model`` from then on, and drop those of every other.
+    :param most: vectors that may be missing.
     :param told: called after each batch with how many are done, of how many.
     :raises app.store.documents.CollectionUnknown: there is no such collection.
+    :raises app.agents.vector_search.TooManyMissing: more than ``most`` are missing.
     :raises ProviderError: a call failed for good; what was made before stays.
     """
     documents, settings = parts.store.documents, parts.settings
@@ -110,16 +115,26 @@ def fill(
     made = Made(model)
     with RunScope() as scope:
         missing = documents.vectors.missing(number, model)
+        if most is not None and len(missing) > most:
+            raise vector_search.TooManyMissing(collection, model, len(missing))
         around = _Beside(parts, scope, made)
         retries, limit_s = settings.model_retries, settings.model_call_s
         vector_search.make(
             around, documents, resolved, missing, retries, limit_s, lambda done: told(done, len(missing))
         )
     made.vectors = len(missing)
-    if documents.vectors.model(collection) != model:
-        documents.vectors.choose(collection, model, parts.clock.now_ms(), change=True)
-        documents.vectors.forget_others(number, model)
+    _settle(parts, collection, number, model, change)
     return made
+
+
+def _settle(parts: Parts, collection: str, number: int, model: str, change: bool) -> None:
+    """Keep vectors of one model only: of ``model`` if that is asked for, else of what the collection has by now."""
+    vectors = parts.store.documents.vectors
+    if change:
+        vectors.choose(collection, model, parts.clock.now_ms(), change=True)
+        vectors.forget_others(number, model)
+    elif vectors.model(collection) not in (None, model):
+        vectors.forget(number, model)  # somebody changed over meanwhile
 
 
 def search(parts: Parts, collection: str, query: str, limit: int, model: str) -> list[Passage]:

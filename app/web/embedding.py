@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from app.agents.vector_search import MOST_ON_DEMAND, TooManyMissing
 from app.engine import embedding
 from app.errors import ApiError, Problem, ValidationFailed
+from app.store.documents import CollectionUnknown
 from app.store.vectors import ModelDiffers, VectorsDiffer
 from app.web.http import services
 from plugins.connections import NotConfigured, RegistryError
@@ -34,12 +36,12 @@ def accepted(collection: str, model: str | None) -> str | None:
 
 
 def fill(collection: str, model: str) -> None:
-    """Make what is missing.
+    """Make what is missing; nothing if the documents have gone since.
 
     :raises ApiError: 502 with the vendor's failure, 409 ``embeddings_differ``.
     """
     stored = f" The document is stored, without vectors. Later: studio documents embed {collection} {model}"
-    with _judged(stored):
+    with _judged(stored), suppress(CollectionUnknown):
         embedding.fill(services(), collection, model)
 
 
@@ -47,7 +49,7 @@ def search(collection: str, query: str, limit: int) -> list[Passage]:
     """The passages nearest to ``query``, nearest first.
 
     :raises app.store.documents.CollectionUnknown: there is no such collection.
-    :raises ApiError: 409 ``embedding_model_missing``, and as :func:`fill`.
+    :raises ApiError: 409 ``embedding_model_missing``, ``embeddings_missing``, and as :func:`fill`.
     """
     parts = services()
     parts.store.documents.collection_id(collection)
@@ -58,7 +60,7 @@ def search(collection: str, query: str, limit: int) -> list[Passage]:
             409, "embedding_model_missing", f"The collection '{collection}' has no vectors. Run: {cure}"
         )
     with _judged():
-        embedding.fill(parts, collection, model)
+        embedding.fill(parts, collection, model, most=MOST_ON_DEMAND)
         return embedding.search(parts, collection, query, limit, model)
 
 
@@ -72,7 +74,7 @@ def _judged(stored: str = "") -> Iterator[None]:
         ) from None
     except RegistryError as error:
         raise ValidationFailed([Problem(FIELD, error.message)]) from None
-    except (ModelDiffers, VectorsDiffer) as differs:
-        raise ApiError(409, differs.code, differs.message) from None
+    except (ModelDiffers, VectorsDiffer, TooManyMissing) as refused:
+        raise ApiError(409, refused.code, refused.message) from None
     except ProviderError as error:
         raise ApiError(502, error.code, f"{error.message}{stored}") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from app.agents.vector_search import TooManyMissing
 from app.engine import embedding
 from app.engine.services import Services
 from app.store.documents import CollectionUnknown, Draft
@@ -111,13 +112,39 @@ def test_another_model_takes_over_when_it_is_through(
     assert embedding.accept(made, "help", "ollama/m", change=True) == "ollama/m"
     wire.fails_at = 1
     with pytest.raises(ProviderError):
-        embedding.fill(made, "help", "ollama/m")
+        embedding.fill(made, "help", "ollama/m", change=True)
     vectors, number = made.store.documents.vectors, made.store.documents.collection_id("help")
     assert vectors.model("help") == SCRIPTED
     assert vectors.missing(number, SCRIPTED) == []
-    embedding.fill(made, "help", "ollama/m")
+    embedding.fill(made, "help", "ollama/m", change=True)
     assert vectors.model("help") == "ollama/m"
     assert len(vectors.missing(number, SCRIPTED)) == 5
+
+
+def test_who_makes_vectors_while_the_model_changes_does_not_change_it_back(
+    made: Services, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedding.accept(made, "help", "ollama/m")
+    real = wire.embed
+
+    def changed_meanwhile(*args: t.Any) -> Embedded:
+        monkeypatch.undo()
+        embedding.fill(made, "help", SCRIPTED, change=True)
+        return real(*args)
+
+    monkeypatch.setattr(wire, "embed", changed_meanwhile)
+    embedding.fill(made, "help", "ollama/m")
+    vectors, number = made.store.documents.vectors, made.store.documents.collection_id("help")
+    assert vectors.model("help") == SCRIPTED
+    assert vectors.missing(number, SCRIPTED) == []
+    assert len(vectors.missing(number, "ollama/m")) == 5  # nothing is left of them
+
+
+def test_no_more_is_made_than_whoever_waits_can_wait_for(made: Services, wire: Wire) -> None:
+    with pytest.raises(TooManyMissing, match="5 passages") as refused:
+        embedding.fill(made, "help", "ollama/m", most=4)
+    assert (refused.value.code, wire.asked) == ("embeddings_missing", [])
+    assert embedding.fill(made, "help", "ollama/m", most=5).vectors == 5
 
 
 def test_again_makes_all_anew(made: Services, wire: Wire) -> None:

@@ -7,6 +7,7 @@ import typing as t
 
 import pytest
 
+from app.store.documents import Draft
 from tests.providers.raw_server import Peer, raw_server
 from tests.web.conftest import Studio, assert_error
 
@@ -94,3 +95,33 @@ def test_a_vendor_that_fails_leaves_the_document(studio: Studio, monkeypatch: py
     assert "The document is stored" in error["message"]
     assert "secret words" not in json.dumps(error)
     assert len(studio.get("/api/documents?collection=pages").get_json()["items"]) == 1
+
+
+def test_a_search_makes_few_vectors_and_refuses_to_make_many(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(studio, {**FOX, "embeddingModel": SCRIPTED})
+    documents = studio.store.documents
+    for number in range(3):
+        documents.put("pages", Draft(f"{number}", "New words."))
+    monkeypatch.setattr("app.web.embedding.MOST_ON_DEMAND", 2)
+    answer = studio.get("/api/documents/search?collection=pages&mode=embedding&query=new")
+    error = assert_error(answer, 409, "embeddings_missing", says="3 passages of the collection 'pages'")
+    assert f"studio documents embed pages {SCRIPTED}" in error["message"]
+    monkeypatch.setattr("app.web.embedding.MOST_ON_DEMAND", 3)
+    assert found(studio, "new")[:3] == ["0", "1", "2"]
+
+
+def test_documents_that_go_while_they_get_vectors_are_no_failure(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = studio.store.documents
+    real = documents.put
+
+    def removed_at_once(*args: t.Any) -> t.Any:
+        row = real(*args)
+        documents.remove(row.id)
+        return row
+
+    monkeypatch.setattr(documents, "put", removed_at_once)
+    assert send(studio, {**FOX, "embeddingModel": SCRIPTED}).status_code == 201
