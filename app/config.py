@@ -8,21 +8,18 @@ excepted, which are resolved per request), and everything that is wrong is repor
 
 from __future__ import annotations
 
-import base64
 import difflib
-import ipaddress
-import math
 import os
 import re
 import typing as t
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 
+from app import config_kinds as kinds
+
 if t.TYPE_CHECKING:
     from plugins.spec.mcp import McpServer
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 #: Read by clients (the CLI over HTTP), never by the server.
 RESERVED = frozenset({"STUDIO_API_KEY", "STUDIO_URL"})
@@ -60,118 +57,14 @@ class SettingDoc(t.NamedTuple):
     doc: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How text becomes a value: ``parse`` raises ValueError with the cure."""
-
-    title: str
-    parse: Callable[[str], t.Any]
-
-
-def _whole(low: int, high: int | None = None) -> _Kind:
-    span = f"a whole number from {low}" + ("" if high is None else f" to {high}")
-
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-            raise ValueError(f"give {span}")
-        value = int(text)
-        if value < low or (high is not None and value > high):
-            raise ValueError(f"give {span}")
-        return value
-
-    return _Kind(span, parse)
-
-
-def _seconds(low: float, high: float = 604800.0) -> _Kind:
-    span = f"seconds from {low:g} to {high:g}"
-
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError(f"give {span}") from None
-        if not math.isfinite(value) or not low <= value <= high:
-            raise ValueError(f"give {span}")
-        return value
-
-    return _Kind(span, parse)
-
-
-def _choice(*names: str) -> _Kind:
-    span = "one of " + ", ".join(names)
-
-    def parse(text: str) -> str:
-        if text.lower() not in names:
-            near = difflib.get_close_matches(text.lower(), names, 1)
-            raise ValueError(f"give {span}" + (f"; did you mean {near[0]}?" if near else ""))
-        return text.lower()
-
-    return _Kind(span, parse)
-
-
-def _url(*schemes: str) -> _Kind:
-    span = "an address that starts with " + " or ".join(f"{s}:" for s in schemes)
-
-    def parse(text: str) -> str:
-        if text.split(":", 1)[0] not in schemes or ":" not in text:
-            raise ValueError(f"give {span}")
-        return text
-
-    return _Kind(span, parse)
-
-
-def _database(text: str) -> str:
-    head, _, rest = text.partition("://")
-    if head == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        return text
-    if head in ("postgres", "postgresql", "postgresql+psycopg") and rest:
-        return "postgresql+psycopg://" + rest
-    raise ValueError(
-        "give sqlite:///PATH (three slashes, four for an absolute path) or postgresql://USER:PASSWORD@HOST/NAME"
-    )
-
-
-def _networks(text: str) -> tuple[Network, ...]:
-    found: list[Network] = []
-    for part in filter(None, re.split(r"[,\s]+", text)):
-        try:
-            found.append(ipaddress.ip_network(part))
-        except ValueError as error:
-            raise ValueError(f"{error}; give networks such as 10.0.0.0/8, separated by commas") from None
-    return tuple(found)
-
-
-def _fernet_keys(text: str) -> tuple[str, ...]:
-    keys = tuple(filter(None, re.split(r"[,\s]+", text)))
-    for key in keys:
-        try:
-            good = len(base64.b64decode(key, b"-_", validate=True)) == 32
-        except ValueError:
-            good = False
-        if not good:
-            raise ValueError(
-                "give Fernet keys (32 bytes in URL-safe base64), separated by commas, the newest first; make one: "
-                "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
-            )
-    return keys
-
-
-def _mcp_servers(text: str) -> Mapping[str, McpServer]:
-    from app import mcp_file  # not before one is named
-
-    return mcp_file.read(text)
-
-
-_PATH = _Kind("a path", Path)
-_MCP = _Kind("a path of a JSON or YAML file", _mcp_servers)
-_TEXT = _Kind("text", str)
-_NETWORKS = _Kind("networks such as 10.0.0.0/8, separated by commas", _networks)
-_FERNET_KEYS = _Kind("Fernet keys, separated by commas", _fernet_keys)
-_DATABASE = _Kind("sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME", _database)
-
-
 def _setting(
-    variable: str, kind: _Kind, default: t.Any, doc: str, *, shown: str | None = None, secret: bool = False
+    variable: str,
+    kind: kinds.Kind,
+    default: t.Any,
+    doc: str,
+    *,
+    shown: str | None = None,
+    secret: bool = False,
 ) -> t.Any:
     """A field; ``shown`` is the default as the page prints it, ``secret`` keeps the value out of ``repr``."""
     metadata = {"variable": variable, "kind": kind, "doc": doc, "shown": shown, "secret": secret}
@@ -182,25 +75,28 @@ def _setting(
 class Settings:
     """Everything that can be configured; immutable for the life of the process. Made by :func:`load`."""
 
-    host: str = _setting("STUDIO_HOST", _TEXT, "127.0.0.1", "Address the server listens on.")
+    host: str = _setting("STUDIO_HOST", kinds.TEXT, "127.0.0.1", "Address the server listens on.")
     port: int = _setting(
-        "PORT", _whole(0, 65535), 8000, "Port the server listens on; 0 lets the system choose a free one."
+        "PORT",
+        kinds.whole(0, 65535),
+        8000,
+        "Port the server listens on; 0 lets the system choose a free one.",
     )
     workers: int = _setting(
         "STUDIO_WORKERS",
-        _whole(1, 128),
+        kinds.whole(1, 128),
         1,
         "Server processes. One serves thousands of streams; more use more cores.",
     )
     data_dir: Path = _setting(
         "STUDIO_DATA_DIR",
-        _PATH,
+        kinds.PATH,
         Path("instance"),
         "Directory of the database and of everything else that is kept.",
     )
     database_url: str = _setting(
         "STUDIO_DATABASE_URL",
-        _DATABASE,
+        kinds.DATABASE,
         "",
         "Database of workflows, keys and runs.",
         shown="SQLite file studio.db under STUDIO_DATA_DIR",
@@ -208,20 +104,20 @@ class Settings:
     )
     store_wait_s: float = _setting(
         "STUDIO_STORE_WAIT_S",
-        _seconds(0.1, 300),
+        kinds.seconds(0.1, 300),
         10.0,
         "How long a write waits for a database that another process has locked before it fails.",
     )
     vectors_mb: int = _setting(
         "STUDIO_VECTORS_MB",
-        _whole(0, 1_000_000),
+        kinds.whole(0, 1_000_000),
         256,
         "Memory for vectors of documents in each worker, in MB: four bytes a number, so 50,000 passages of 384 numbers "
         "take 77. A collection that does not fit is read from the database by each search.",
     )
     secrets_key: tuple[str, ...] = _setting(
         "STUDIO_SECRETS_KEY",
-        _FERNET_KEYS,
+        kinds.FERNET_KEYS,
         (),
         "Keys that stored secrets are encrypted with: the first one encrypts, all of them decrypt. All processes of "
         "an installation need the same.",
@@ -230,7 +126,7 @@ class Settings:
     )
     redis_url: str | None = _setting(
         "STUDIO_REDIS_URL",
-        _url("redis", "rediss", "unix"),
+        kinds.url("redis", "rediss", "unix"),
         None,
         "Redis, for installations of several hosts. Accepted and not used by this version.",
         shown="none",
@@ -238,34 +134,34 @@ class Settings:
     )
     max_streams: int = _setting(
         "STUDIO_MAX_STREAMS",
-        _whole(1, 1_000_000),
+        kinds.whole(1, 1_000_000),
         2000,
         "Runs a worker carries at once; one more is answered 503 with Retry-After.",
     )
     max_streams_per_key: int = _setting(
         "STUDIO_MAX_STREAMS_PER_KEY",
-        _whole(0),
+        kinds.whole(0),
         0,
         "Runs one API key may have open at once in a worker; one more is answered 429. 0: no limit.",
     )
     max_streams_per_address: int = _setting(
         "STUDIO_MAX_STREAMS_PER_ADDRESS",
-        _whole(0),
+        kinds.whole(0),
         0,
         "Runs one client address may have open at once in a worker; one more is answered 429. 0: no limit.",
     )
     trusted_proxies: int = _setting(
         "STUDIO_TRUSTED_PROXIES",
-        _whole(0, 16),
+        kinds.whole(0, 16),
         0,
         "Reverse proxies in front of the server whose X-Forwarded-* headers are believed. 0: none are.",
     )
     connect_s: float = _setting(
-        "STUDIO_CONNECT_S", _seconds(0.05), 10.0, "Longest wait for a connection to a provider."
+        "STUDIO_CONNECT_S", kinds.seconds(0.05), 10.0, "Longest wait for a connection to a provider."
     )
     idle_s: float | None = _setting(
         "STUDIO_IDLE_S",
-        _seconds(0.05),
+        kinds.seconds(0.05),
         None,
         "Longest silence of a provider inside a stream; then the run fails with provider_idle. Vendors whose models "
         "think in silence have more by default.",
@@ -273,129 +169,132 @@ class Settings:
     )
     model_call_s: float = _setting(
         "STUDIO_MODEL_CALL_S",
-        _seconds(0.05),
+        kinds.seconds(0.05),
         600.0,
         "Longest time of one model call, from the moment it may begin to the end of its answer; then the run "
         "fails with provider_unavailable. An agent's call_timeout_s goes before it.",
     )
     model_retries: int = _setting(
         "STUDIO_MODEL_RETRIES",
-        _whole(0, 10),
+        kinds.whole(0, 10),
         2,
         "How often a failed model call is repeated while nothing of it was shown. An agent's retries goes before it.",
     )
     keepalive_s: float = _setting(
-        "STUDIO_KEEPALIVE_S", _seconds(0.05, 3600), 15.0, "A silent stream gets a comment line this often."
+        "STUDIO_KEEPALIVE_S",
+        kinds.seconds(0.05, 3600),
+        15.0,
+        "A silent stream gets a comment line this often.",
     )
     slow_reader_s: float = _setting(
         "STUDIO_SLOW_READER_S",
-        _seconds(0.05),
+        kinds.seconds(0.05),
         60.0,
         "A reader that takes no byte for this long while some are waiting counts as gone.",
     )
     run_log_s: float = _setting(
         "STUDIO_RUN_LOG_S",
-        _seconds(0),
+        kinds.seconds(0),
         300.0,
         "How long the events of a run that has ended are kept for those who attach late; after that it is told from "
         "its record. 0 keeps none.",
     )
     run_log_bytes: int = _setting(
         "STUDIO_RUN_LOG_BYTES",
-        _whole(0),
+        kinds.whole(0),
         32 * 1024 * 1024,
         "Most bytes, by estimate, that a worker keeps of the events of runs that have ended; the oldest go first.",
     )
     stream_writer: str = _setting(
         "STUDIO_STREAM_WRITER",
-        _choice("direct", "generator"),
+        kinds.choice("direct", "generator"),
         "direct",
         "How streams reach the socket: direct writes past the WSGI server where it can, generator "
         "never does. Both send equal bytes.",
     )
     graceful_s: float = _setting(
         "STUDIO_GRACEFUL_S",
-        _seconds(0, 3600),
+        kinds.seconds(0, 3600),
         30.0,
         "How long a server that was asked to stop, and stops its runs at once, waits for their ends to be "
         "recorded and delivered.",
     )
     list_models: str = _setting(
         "STUDIO_LIST_MODELS",
-        _choice("on", "off"),
+        kinds.choice("on", "off"),
         "on",
         "Whether servers of models (Ollama, vLLM, gateways) are asked what they have, for the capability table, "
         "which is open to all, and for warnings.",
     )
-    http_allow: tuple[Network, ...] = _setting(
+    http_allow: tuple[kinds.Network, ...] = _setting(
         "STUDIO_HTTP_ALLOW",
-        _NETWORKS,
+        kinds.NETWORKS,
         (),
         "Private, loopback and link-local networks that HTTP tools may reach.",
         shown="none",
     )
     mcp_servers: Mapping[str, McpServer] | None = _setting(
         "STUDIO_MCP_SERVERS",
-        _MCP,
+        kinds.MCP,
         None,
         'File of MCP servers by name, {"mcpServers": {"NAME": {"command": …, "args": […]} or {"url": …}}}.',
         shown="none",
     )
     mcp_inline_commands: str = _setting(
         "STUDIO_MCP_INLINE_COMMANDS",
-        _choice("on", "off"),
+        kinds.choice("on", "off"),
         "off",
         "Whether a document may name the program of an MCP server itself, which the server then runs.",
     )
     mcp_start_s: float = _setting(
         "STUDIO_MCP_START_S",
-        _seconds(0.05, 600),
+        kinds.seconds(0.05, 600),
         30.0,
         "How long an agent waits for an MCP server to start and to name its tools; without them it goes on.",
     )
     mcp_idle_s: float = _setting(
         "STUDIO_MCP_IDLE_S",
-        _seconds(0.05),
+        kinds.seconds(0.05),
         300.0,
         "An MCP server that was not used for this long is closed until its next use.",
     )
     plugin_load_s: float = _setting(
         "STUDIO_PLUGIN_LOAD_S",
-        _seconds(0.1, 600),
+        kinds.seconds(0.1, 600),
         10.0,
         "Longest that one installed plugin may take to load (its import and its hooks), and a third of what all may.",
     )
     scripts_dir: Path | None = _setting(
         "STUDIO_SCRIPTS_DIR",
-        _PATH,
+        kinds.PATH,
         None,
         "Directory of scripts for the scripted family, NAME.yaml each.",
         shown="none",
     )
     max_tool_batches: int = _setting(
         "STUDIO_MAX_TOOL_BATCHES",
-        _whole(0, 1000),
+        kinds.whole(0, 1000),
         20,
         "Rounds of tool calls an agent may make; then it is asked once more, with tools off, for its answer.",
     )
     tool_timeout_s: float = _setting(
-        "STUDIO_TOOL_TIMEOUT_S", _seconds(0.05), 60.0, "Longest time one tool call may take."
+        "STUDIO_TOOL_TIMEOUT_S", kinds.seconds(0.05), 60.0, "Longest time one tool call may take."
     )
     tool_threads: int = _setting(
         "STUDIO_TOOL_THREADS",
-        _whole(1, 256),
+        kinds.whole(1, 256),
         8,
         "Threads of a worker for tools that cannot run cooperatively.",
     )
     log_level: str = _setting(
         "STUDIO_LOG_LEVEL",
-        _choice("debug", "info", "warning", "error", "critical"),
+        kinds.choice("debug", "info", "warning", "error", "critical"),
         "info",
         "Lowest level of log lines that are written.",
     )
     access_log: str = _setting(
         "STUDIO_ACCESS_LOG",
-        _TEXT,
+        kinds.TEXT,
         "",
         "Where one line per request goes: a path, or - for standard output.",
         shown="none",
