@@ -8,9 +8,9 @@ Law of this room: line 1 patches. No preload (the hub and the store belong to a 
 import math
 import os
 
-from app.config import load as _load
+from app import config as _config
 
-_settings = _load(os.environ)
+_settings = _config.started = _config.load(os.environ)
 _host = f"[{_settings.host}]" if ":" in _settings.host else _settings.host
 
 bind = f"{_host}:{_settings.port}"

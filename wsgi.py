@@ -15,11 +15,11 @@ if Path(_app.__file__).resolve().parent.parent != Path(__file__).resolve().paren
         "Start Studio from another directory, or take that path off PYTHONPATH."
     )
 
-from app import create_app
+from app import config, create_app
 from app.web import peers
 from app.web.direct import StreamMiddleware
 
-flask_app = create_app()
+flask_app = create_app(config.started)
 flask_app.extensions["studio"].runs.open()
 
 

@@ -306,6 +306,11 @@ class Settings:
             object.__setattr__(self, "database_url", f"sqlite:///{self.data_dir / 'studio.db'}")
 
 
+#: What the server was started with: gunicorn.conf.py leaves it here for the workers, so that one which begins later
+#: reads no file that has changed since, and none that is broken now.
+started: Settings | None = None
+
+
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings of ``environ`` (default: the process's). An empty variable counts as unset.
 

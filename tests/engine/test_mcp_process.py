@@ -17,6 +17,7 @@ from app.engine.mcp_client import McpClient, ServerUse
 from app.engine.scope import Cancelled, RunScope
 from plugins.spec import ToolContext, ToolFailed
 from plugins.spec.mcp import McpServer
+from tests.engine.flows import document
 from tests.support import sse
 from tests.support.engine import agent, services
 from tests.support.mcp_servers import call, pids, program, runs, script, settings
@@ -201,3 +202,20 @@ def test_a_server_of_studio_uses_its_mcp_servers_and_ends_them(tmp_path: Path) -
         assert runs(program_pid)
         assert server.stop() == 0
         wait_until(lambda: not runs(program_pid), "the program has left")
+
+
+def test_a_worker_that_begins_later_knows_the_servers_of_the_start(tmp_path: Path) -> None:
+    """Whatever became of the file: a broken one would take the whole server down with the first worker that died."""
+    (tmp_path / "data").mkdir()
+    environ = settings(tmp_path, {"docs": program(tmp_path / "docs")}, STUDIO_MCP_START_S="60")
+    config = {"tool": {"mcp": "docs", "tools": ["add"]}, "arguments": {"a": 1, "b": 2}}
+    with studio(tmp_path / "data", environ) as server:
+        workflow = server.deploy(document([("call", "tool", config)], "start > call"))
+        headers = {"X-API-Key": server.key, "Content-Type": "application/json"}
+        (worker,) = server.workers()
+        (tmp_path / "servers.json").write_text("{broken")
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: set(server.workers()) - {worker}, "another worker is there", 60)
+        path = f"/api/workflows/{workflow}/execute"
+        status, _, body = sse.request(server.port, "POST", path, b"{}", headers, timeout=60)
+        assert (status, json.loads(body)["output"]["result"]) == (200, {"result": 3})
