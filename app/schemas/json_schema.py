@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from app import encoding
 from app.schemas import patterns as regex
-from app.schemas.keywords import keywords
+from app.schemas.keywords import REFERENCES, Judged, keywords
 from app.schemas.paths import join
 from app.schemas.references import reference_problem
 
@@ -66,7 +66,7 @@ def _beyond(schema: t.Any) -> Iterator[str]:
         if isinstance(here, list):
             stack.extend(here)
         elif isinstance(here, Mapping):
-            for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+            for key in REFERENCES:
                 target = here.get(key)
                 if isinstance(target, str) and not target.startswith("#"):
                     yield f'"{key}" must point into the schema itself (#/$defs/...), not to {_short(target)}'
@@ -97,7 +97,9 @@ class Checker:
         from jsonschema import validators
 
         extend: t.Any = validators.extend
-        safe = extend(_class_of(schema), keywords())
+        base = _class_of(schema)
+        self._judged = Judged()
+        safe = extend(base, keywords(base.VALIDATORS, None if _by_way(schema) else self._judged))
         # An empty registry keeps the library from fetching references by itself.
         self._validator = safe(schema, registry=referencing.Registry())
 
@@ -116,7 +118,15 @@ class Checker:
             found.append(("", "is nested too deeply for its schema"))
         except Exception as error:  # e.g. a $ref that leads nowhere, met only now
             found.append(("", f"its schema cannot be applied ({type(error).__name__})"))
+        finally:
+            self._judged.forget()
         return found
+
+
+def _by_way(schema: Mapping[str, t.Any]) -> bool:
+    """Whether a reference may lead elsewhere by the way that led to it."""
+    text = encoding.dumps(schema)
+    return b'"$id"' in text and (b'"$dynamicRef"' in text or b'"$recursiveRef"' in text)
 
 
 def checker(schema: Mapping[str, t.Any]) -> Checker:

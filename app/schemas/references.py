@@ -10,7 +10,8 @@ import graphlib
 import typing as t
 from collections.abc import Iterator, Mapping
 
-_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
+from app.schemas.keywords import REFERENCES
+
 #: Keywords whose parts judge the very value that the schema judges: a circle of them never ends.
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 
@@ -70,7 +71,7 @@ class _Walk:
 
 
 def _references(here: Mapping[str, t.Any]) -> list[str]:
-    return [here[key] for key in _KEYWORDS if isinstance(here.get(key), str)]
+    return [here[key] for key in REFERENCES if isinstance(here.get(key), str)]
 
 
 def _same_value(here: Mapping[str, t.Any]) -> Iterator[Mapping[str, t.Any]]:

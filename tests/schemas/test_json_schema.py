@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.schemas.json_schema import check_schema, checker
+from app.schemas.paths import join
 
 
 @pytest.mark.parametrize(
@@ -158,3 +159,73 @@ def test_no_value_is_compared_with_every_other(monkeypatch):
     assert checker(schema).problems(items) == []
     assert Looked.looks <= 5 * len(items)
     assert [path for path, _ in checker(schema).problems([*items, {"n": 0}, {"n": -1}])] == ["[301]", ""]
+
+
+_parts = st.recursive(
+    st.sampled_from(
+        [{}, True, False, {"type": "integer"}, {"const": 1}, {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: {"anyOf": parts}),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: {"oneOf": parts}),
+        inner.map(lambda part: {"not": part}),
+        inner.map(lambda part: {"items": part}),
+        st.tuples(inner, inner).map(lambda parts: {"properties": {"a": parts[0], "b": parts[1]}}),
+    ),
+    max_leaves=5,
+)
+
+
+@given(_parts, _parts, _parts, _values)
+def test_what_is_found_out_once_is_what_the_library_finds(whole, a, b, value):
+    schema = {"allOf": [whole, {"$ref": "#/$defs/a"}], "$defs": {"a": a, "b": b}}
+    if check_schema(schema) is not None:  # it refers to itself without an end
+        return
+    problems = checker(schema).problems(value)
+    reference = list(jsonschema.Draft202012Validator(schema).iter_errors(value))
+    assert {path for path, _ in problems} == {join("", *error.absolute_path) for error in reference}
+
+
+#: "and", "or" and "not" of expressions: each of them is tried, all the way down.
+EXPRESSION = {
+    "$ref": "#/$defs/any",
+    "$defs": {
+        "any": {
+            "anyOf": [{"type": "string"}, *({"$ref": f"#/$defs/{name}"} for name in ("and", "or", "not"))]
+        },
+        **{
+            name: {
+                "properties": {
+                    "is": {"const": name},
+                    "of": {"type": "array", "items": {"$ref": "#/$defs/any"}},
+                },
+                "type": "object",
+            }
+            for name in ("and", "or", "not")
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(("innermost", "found"), [("x", []), (7, [""])])
+def test_a_value_is_judged_once_however_many_ways_lead_to_it(monkeypatch, innermost, found):
+    """The library takes three times as long for each level: two minutes for these twelve."""
+    monkeypatch.setattr(Looked, "looks", 0)
+    value = innermost
+    for _ in range(12):
+        value = Looked({"is": "not", "of": [value]})
+    assert [path for path, _ in checker(EXPRESSION).problems(value)] == found
+    assert Looked.looks < 5_000  # of 500,000
+
+
+def test_what_is_nested_too_deeply_is_a_problem_however_deep_the_caller_is():
+    schema = {"properties": {"a": {"$ref": "#"}}}
+    value = {}
+    for _ in range(900):
+        value = {"a": value}
+
+    def deeper(levels):
+        return deeper(levels - 1) if levels else checker(schema).problems(value)
+
+    for levels in range(12):
+        assert deeper(levels) == [("", "is nested too deeply for its schema")]
