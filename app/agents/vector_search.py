@@ -6,7 +6,11 @@ there is compared; those without a vector get one first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gevent.lock import BoundedSemaphore
 
 from app.agents.embedding import InBlock, Surroundings, embed
 from app.errors import BlockError, RunError, StudioError
@@ -51,14 +55,10 @@ def search(
     resolved = context.resolve_embedding(name)
     if has is None:
         vectors.choose(collection, name, context.now_ms())
-    around, retries, limit_s = InBlock(context), settings.model_retries, settings.model_call_s
+    around, effort = InBlock(context), Effort(settings.model_retries, settings.model_call_s)
     try:
-        with context.waits.wait():
-            missing = vectors.missing(number, name)
-        if len(missing) > MOST_ON_DEMAND:
-            raise TooManyMissing(collection, name, len(missing))
-        make(around, documents, resolved, missing, retries, limit_s)
-        (vector,) = embed(around, resolved, (query,), "query", retries, limit_s)
+        make_missing(around, documents, collection, resolved, effort, most=MOST_ON_DEMAND)
+        (vector,) = embed(around, resolved, (query,), "query", effort.retries, effort.limit_s)
     except ProviderError as error:
         raise RunError(error.code, error.message, detail=error.detail, model=name) from error
     with context.waits.wait():
@@ -81,27 +81,79 @@ def chosen(context: BlockContext, collection: str, has: str | None, asked: str |
     return name
 
 
-def make(
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How often a call of a model is repeated, and how many seconds each may take."""
+
+    retries: int
+    limit_s: float
+
+
+def make_missing(
+    around: Surroundings,
+    documents: Documents,
+    collection: str,
+    model: ResolvedEmbedding,
+    effort: Effort,
+    most: int | None = None,
+    told: Callable[[int, int], None] = lambda done, of: None,
+) -> int:
+    """Make and keep the vectors that are missing, a batch at a time; what was made before a failure stays.
+
+    Of many of this process who come at once one makes them, and is paid for; the others find them made.
+
+    :param most: vectors that may be missing.
+    :param told: called after each batch with how many are done, of how many.
+    :returns: how many it made.
+    :raises app.store.documents.CollectionUnknown: there is no such collection.
+    :raises TooManyMissing: more than ``most`` are missing.
+    :raises ProviderError: a call failed for good.
+    """
+    vectors = documents.vectors
+    with around.waits.wait():
+        number = documents.collection_id(collection)
+        missing = vectors.missing(number, model.id)
+    _bound(collection, model, missing, most)
+    if not missing:
+        return 0
+    with _alone(around, vectors.making(number, model.id)):
+        with around.waits.wait():
+            missing = vectors.missing(number, model.id)
+        _bound(collection, model, missing, most)
+        _make(around, documents, model, missing, effort, told)
+    return len(missing)
+
+
+def _bound(collection: str, model: ResolvedEmbedding, missing: Sequence[int], most: int | None) -> None:
+    if most is not None and len(missing) > most:
+        raise TooManyMissing(collection, model.id, len(missing))
+
+
+@contextmanager
+def _alone(around: Surroundings, lock: BoundedSemaphore) -> Iterator[None]:
+    with around.waits.wait():
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _make(
     around: Surroundings,
     documents: Documents,
     model: ResolvedEmbedding,
     chunks: Sequence[int],
-    retries: int,
-    limit_s: float,
-    told: Callable[[int], None] = lambda done: None,
+    effort: Effort,
+    told: Callable[[int, int], None],
 ) -> None:
-    """Make and keep the vectors of these chunks, a batch at a time; what was made before a failure stays.
-
-    :param told: called after each batch with how many are done.
-    :raises ProviderError: a call failed for good.
-    """
     size = max(1, BATCH // model.batch) * model.batch
     for at in range(0, len(chunks), size):
         with around.waits.wait():
             found = documents.vectors.texts(chunks[at : at + size])
         texts = [text if text.strip() else "." for _, text in found]  # vendors refuse what is empty
-        made = embed(around, model, texts, "document", retries, limit_s)
+        made = embed(around, model, texts, "document", effort.retries, effort.limit_s)
         documents.vectors.keep(
             model.id, [(chunk, vector) for (chunk, _), vector in zip(found, made, strict=True)]
         )
-        told(min(at + size, len(chunks)))
+        told(min(at + size, len(chunks)), len(chunks))

@@ -113,16 +113,10 @@ def fill(
     if again:
         documents.vectors.forget(number, model)
     made = Made(model)
+    effort = vector_search.Effort(settings.model_retries, settings.model_call_s)
     with RunScope() as scope:
-        missing = documents.vectors.missing(number, model)
-        if most is not None and len(missing) > most:
-            raise vector_search.TooManyMissing(collection, model, len(missing))
         around = _Beside(parts, scope, made)
-        retries, limit_s = settings.model_retries, settings.model_call_s
-        vector_search.make(
-            around, documents, resolved, missing, retries, limit_s, lambda done: told(done, len(missing))
-        )
-    made.vectors = len(missing)
+        made.vectors = vector_search.make_missing(around, documents, collection, resolved, effort, most, told)
     _settle(parts, collection, number, model, change)
     return made
 

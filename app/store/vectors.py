@@ -36,10 +36,11 @@ _CURRENT = "FROM documents AS d JOIN chunks AS c ON c.document_id = d.id AND c.v
 _MADE = "FROM chunks AS c JOIN chunk_vectors AS v ON v.chunk_id = c.id WHERE c.collection_id = :collection"
 _TEXT = {
     "add": "INSERT INTO collections (name, created_at) VALUES (:collection, :at) ON CONFLICT (name) DO NOTHING",
-    # Whatever is done to a document changes one of these: a new one has a later id. Vectors that were made anew are
-    # known by the first of them.
+    # Whatever is done to a document changes one of these: a new one has a later id. The last but one is how many
+    # vectors there should be. Those that were made anew are known by the first of them.
     "state": """
         SELECT count(*), sum(claimed), sum(version), max(id), max(updated_at),
+            sum(CASE WHEN version > 0 THEN chunks ELSE 0 END),
             (SELECT vector FROM chunk_vectors WHERE chunk_id = :first AND model = :model)
         FROM documents WHERE collection_id = :collection
     """,
@@ -101,7 +102,9 @@ class VectorsDiffer(StoreConflict):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Vectors in memory, and the state of the documents that they are of, up to the first of the vectors."""
+    """All vectors of a collection in memory, and the state of the documents that they are of, up to the first of the
+    vectors. Where one is missing none are kept: nothing would tell that it has come.
+    """
 
     state: Row
     pages: tuple[Page, ...]
@@ -141,6 +144,7 @@ class Vectors:
         self._sql = {name: backend.prepare(statement) for name, statement in made.items()}
         self._kept: OrderedDict[tuple[int, str], _Kept] = OrderedDict()
         self._one_at_a_time = BoundedSemaphore(1)
+        self._making: dict[tuple[int, str], BoundedSemaphore] = {}
 
     # -- The model of a collection -----------------------------------------------------------------
 
@@ -184,6 +188,10 @@ class Vectors:
             self.forget(collection_id, other)
 
     # -- Making them ---------------------------------------------------------------------------------
+
+    def making(self, collection_id: int, model: str) -> BoundedSemaphore:
+        """Held by whoever makes vectors of a collection, so that no one else of this process makes the same."""
+        return self._making.setdefault((collection_id, model), BoundedSemaphore(1))
 
     def missing(self, collection_id: int, model: str) -> list[int]:
         """Chunks without a vector, by number."""
@@ -236,20 +244,21 @@ class Vectors:
     def _read_and_search(
         self, collection_id: int, model: str, wanted: bytes, limit: int
     ) -> list[tuple[float, int]]:
-        """Search while reading, and keep what was read if it is not too much."""
+        """Search while reading, and keep what was read if it is all and not too much."""
         before = self._state(collection_id, model, 0)[:-1]
         found: list[tuple[float, int]] = []
         pages: list[Page] = []
-        size = 0
+        size = count = 0
         for page in self._pages(collection_id, model):
             nearest = self._aside.run(partial(vector_index.nearest, (page,), wanted, limit))
             found = sorted([*found, *nearest], key=lambda entry: (-entry[0], entry[1]))[:limit]
             size += page.size
+            count += len(page.ids)
             if size <= self._most_kept:
                 pages.append(page)
             else:
                 pages.clear()
-        if 0 < size <= self._most_kept:
+        if 0 < size <= self._most_kept and count == before[-1]:
             first = pages[0].matrix[0].tobytes()
             self._remember((collection_id, model), _Kept((*before, first), tuple(pages)))
         return found

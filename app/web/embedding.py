@@ -59,6 +59,8 @@ def search(collection: str, query: str, limit: int) -> list[Passage]:
         raise ApiError(
             409, "embedding_model_missing", f"The collection '{collection}' has no vectors. Run: {cure}"
         )
+    if not query.strip():  # nobody is asked, and nothing is made for it
+        return []
     with _judged():
         embedding.fill(parts, collection, model, most=MOST_ON_DEMAND)
         return embedding.search(parts, collection, query, limit, model)

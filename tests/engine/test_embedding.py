@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import gevent
 import pytest
 
 from app.agents.vector_search import TooManyMissing
@@ -34,6 +35,7 @@ class Wire:
 
     def embed(self, request: EmbeddingRequest, connection: t.Any, waits: t.Any) -> Embedded:
         self.asked.append(tuple(request.texts))
+        gevent.sleep(0)
         if len(self.asked) == self.fails_at:
             raise ProviderError("provider_auth", "The provider refused the credentials.")
         return Embedded(tuple(array("f", (1.0, len(text))) for text in request.texts), Usage(input=10))
@@ -138,6 +140,20 @@ def test_who_makes_vectors_while_the_model_changes_does_not_change_it_back(
     assert vectors.model("help") == SCRIPTED
     assert vectors.missing(number, SCRIPTED) == []
     assert len(vectors.missing(number, "ollama/m")) == 5  # nothing is left of them
+
+
+def test_of_many_at_once_one_makes_them(made: Services, wire: Wire) -> None:
+    jobs = [gevent.spawn(embedding.fill, made, "help", "ollama/m") for _ in range(6)]
+    assert sorted(job.get(timeout=20).vectors for job in jobs) == [0, 0, 0, 0, 0, 5]
+    assert sorted(text for texts in wire.asked for text in texts) == [f"text {n}" for n in range(5)]
+
+
+def test_whoever_fails_lets_the_next_one_try(made: Services, wire: Wire) -> None:
+    wire.fails_at = 1
+    jobs = [gevent.spawn(embedding.fill, made, "help", "ollama/m") for _ in range(3)]
+    gevent.joinall(jobs)
+    assert [type(job.exception) for job in jobs].count(ProviderError) == 1
+    assert sorted(job.value.vectors for job in jobs if job.value is not None) == [0, 5]
 
 
 def test_no_more_is_made_than_whoever_waits_can_wait_for(made: Services, wire: Wire) -> None:

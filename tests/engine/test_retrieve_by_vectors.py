@@ -141,6 +141,13 @@ def test_missing_vectors_are_made_once_and_what_they_used_is_counted(made: Servi
     assert vendor.asked == [["parcel parcel parcel"], ["parcel parcel parcel"]]
 
 
+def test_of_many_runs_at_once_one_makes_what_is_missing(made: Services, vendor: Vendor) -> None:
+    runs = [start(made, flow(embedding_model=SMALL), {"message": "parcel"}) for _ in range(5)]
+    assert all(run.done.wait(20) for run, _ in runs)
+    assert all(isinstance(recorder.envelopes[-1].event, ev.RunCompleted) for _, recorder in runs)
+    assert sorted(len(texts) for texts in vendor.asked) == [1, 1, 1, 1, 1, 3]
+
+
 def test_a_vendor_that_counts_nothing_is_counted_for(made: Services, vendor: Vendor) -> None:
     vendor.answer = lambda texts: _reply({"data": [{"embedding": [1.0]} for _ in texts]})
     _, recorder = ended(made, flow(embedding_model=SMALL), {"message": "four"})
@@ -239,6 +246,26 @@ class TestFailures:
 
     def test_an_unknown_collection(self, made: Services) -> None:
         assert failed(made, collection="hlep", embedding_model=SCRIPTED).code == "collection_unknown"
+
+    @pytest.mark.leak_check
+    def test_a_stop_lets_the_next_run_make_what_is_missing(self, made: Services, vendor: Vendor) -> None:
+        asked = gevent.event.Event()
+
+        def silent(texts: list[str]) -> None:
+            vendor.answer = vendor.good
+            asked.set()
+
+        vendor.answer = silent
+        first, recorder = start(made, flow(embedding_model=SMALL), {"message": "parcel"})
+        assert asked.wait(10)
+        second, behind = start(made, flow(embedding_model=SMALL), {"message": "parcel"})
+        third, gone = start(made, flow(embedding_model=SMALL), {"message": "parcel"})
+        gevent.sleep(0.05)  # most likely they wait by now; whether they do changes nothing
+        stopped(third, gone)
+        stopped(first, recorder)
+        assert second.done.wait(20)
+        assert isinstance(behind.envelopes[-1].event, ev.RunCompleted)
+        assert [len(texts) for texts in vendor.asked] == [3, 3, 1]
 
     @pytest.mark.leak_check
     def test_a_stop_closes_the_upstream(self, made: Services, vendor: Vendor) -> None:

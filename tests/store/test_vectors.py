@@ -111,6 +111,36 @@ def test_vectors_go_with_their_chunks(store: Store) -> None:
     assert search(store, (1, 0)) == []
 
 
+def test_a_search_before_all_vectors_are_made_hides_none_of_them(store: Store) -> None:
+    put(store, "early", "0")
+    embed(store, along)
+    put(store, "late", "10")
+    for _ in range(2):
+        assert search(store, (1, 0)) == [("early", 1.0)]
+    assert embed(store, along) == 1
+    for _ in range(2):
+        assert search(store, (1, 0)) == [("early", 1.0), ("late", 0.9848)]
+    assert store.documents.vectors.kept_bytes() == 32
+
+
+def test_a_document_that_comes_while_vectors_are_read_is_found_later(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, "early", "0")
+    embed(store, along)
+    read = store.documents.vectors._pages
+
+    def meanwhile(*ids: t.Any) -> t.Any:
+        monkeypatch.undo()
+        put(store, "late", "10")
+        return read(*ids)
+
+    monkeypatch.setattr(store.documents.vectors, "_pages", meanwhile)
+    assert search(store, (1, 0)) == [("early", 1.0)]
+    assert embed(store, along) == 1
+    assert search(store, (1, 0)) == [("early", 1.0), ("late", 0.9848)]
+
+
 def test_a_chunk_that_is_gone_keeps_no_vector(store: Store) -> None:
     store.documents.vectors.keep(MODEL, [(12345, array("f", (1, 0)))])
     put(store, "a", "0")
