@@ -43,6 +43,7 @@ from providers.spec import Connection, Embedded, EmbeddingRequest, HttpRequest, 
 
 #: Most bytes of one answer: some thousand vectors written as decimal numbers.
 MAX_ANSWER = 64 * 1024 * 1024
+_TOO_LONG = "A text does not fit the embedding model's token limit. Use a model that reads longer texts."
 #: A vector as vendors write one: numbers, or float32 in base64.
 Written = Sequence[float] | str
 
@@ -81,16 +82,22 @@ class HttpEmbeddingWire:
             value = orjson.loads(data)
         except ValueError as error:
             if head.status >= 400:
-                raise self.error(head.status, head.headers, data) from None
+                raise self._failure(head, data) from None
             raise _bad("it is no JSON") from error
         if head.status >= 400 or errors.has_error(value):
-            raise self.error(head.status, head.headers, data)
+            raise self._failure(head, data)
         try:
             written, tokens = self.read(Answer(value, head.headers))
             vectors = vectors_of(written, len(request.texts))
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise _bad(text_of(error)) from error
         return Embedded(vectors, None if tokens is None else Usage(input=tokens, total=tokens))
+
+    def _failure(self, head: Head, data: bytes) -> ProviderError:
+        error = self.error(head.status, head.headers, data)
+        if error.code == "context_length_exceeded":  # else it would speak of a conversation
+            error.message = _TOO_LONG
+        return error
 
 
 def prefixed(request: EmbeddingRequest) -> list[str]:

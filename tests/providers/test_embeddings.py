@@ -267,6 +267,7 @@ class TestFailures:
         error = fails(reply(body, status))
         assert error.code == code
         assert "slow" not in error.message
+        assert "conversation" not in error.message
 
     def test_how_long_to_wait_is_heard(self) -> None:
         error = fails(reply({"error": {}}, "429 Too Many Requests", "Retry-After: 7\r\n"))
