@@ -14,7 +14,8 @@ from app import encoding
 from app.errors import RunError
 from app.schemas.json_schema import checker
 
-_FENCE = re.compile(r"\A\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*\Z", re.DOTALL)
+_FENCE = "```"
+_OPENING = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\r?")
 CODE = "structured_output_invalid"
 _MAX_SHOWN = 3
 _WHY = {
@@ -26,8 +27,12 @@ _WHY = {
 
 def strip_fences(text: str) -> str:
     """``text`` without one Markdown fence around all of it, and without space around that."""
-    match = _FENCE.match(text)
-    return (match.group(1) if match else text).strip()
+    bare = text.strip()
+    opening, _, rest = bare.partition("\n")
+    # By its ends, not by one pattern: that goes back over each space of a model that writes nothing else any more.
+    if rest.endswith(_FENCE) and _OPENING.fullmatch(opening):
+        return rest.removesuffix(_FENCE).strip()
+    return bare
 
 
 def parse(text: str, schema: Mapping[str, t.Any], reason: str = "stop") -> dict[str, t.Any]:

@@ -1,5 +1,7 @@
 """Structured output."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +58,22 @@ def test_a_fence_inside_stays():
     inner = '{"city":"```x```"}'
     assert parse(inner, SCHEMA)["city"] == "```x```"
     assert strip_fences("a ```b``` c") == "a ```b``` c"
+
+
+#: What a fence around all of a text is, in one pattern: right, and slow on a long run of spaces.
+FENCED = re.compile(r"\A\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*\Z", re.DOTALL)
+
+
+@given(st.lists(st.sampled_from(["```", "json", "`", " ", "\t", "\n", "\r\n", "{}", "é"]), max_size=9))
+def test_only_a_fence_around_all_of_it_is_taken_off(pieces):
+    text = "".join(pieces)
+    match = FENCED.match(text)
+    assert strip_fences(text) == (match.group(1) if match else text).strip()
+
+
+def test_a_model_that_writes_spaces_until_it_is_cut_does_not_stop_the_worker():
+    """By the pattern this takes hours; the limit of all tests ends it."""
+    assert strip_fences("```json\n{" + " " * 2_000_000) == "```json\n{"
 
 
 def test_the_instruction_holds_the_schema():
