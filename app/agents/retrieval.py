@@ -40,7 +40,11 @@ def passages(context: BlockContext, documents: Documents, asked: Asked) -> Seque
     try:
         return _SEARCHES[asked.mode](context, documents, asked)
     except CollectionUnknown as unknown:
-        raise BlockError("collection_unknown", f"{context.name}: {unknown.message}") from None
+        # Not those that there are: whoever started the run may be anybody.
+        cure = "Name another one, or add documents to it. See: studio documents list"
+        raise BlockError(
+            unknown.code, f"{context.name}: there is no collection '{unknown.name}'. {cure}"
+        ) from None
     except (ModelDiffers, VectorsDiffer, vector_search.TooManyMissing) as refused:
         raise BlockError(refused.code, f"{context.name}: {refused.message}") from None
     except StoreFailed as failed:

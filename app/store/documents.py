@@ -8,6 +8,7 @@ each), and spans count characters of the stored text.
 
 from __future__ import annotations
 
+import shlex
 import typing as t
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,14 +37,19 @@ _let_others_run = monkey.get_original("time", "sleep")
 
 
 class CollectionUnknown(StoreConflict):
-    """There is no such collection. ``names``: some that there are."""
+    """There is no such collection. The message names some that there are.
+
+    :ivar name: the collection, cut. It is all that who may not read documents should be told.
+    """
 
     def __init__(self, name: str, names: Sequence[str]) -> None:
         there = f"there are {', '.join(names)}" if names else "there is none yet"
-        cure = f"Add documents to it: studio documents add {name[:64]} FILE"
-        super().__init__(f"There is no collection '{name[:64]}'; {there}. {cure}")
+        self.name = name[:64]
+        super().__init__(
+            f"There is no collection '{self.name}'; {there}. Add documents to it: studio documents add "
+            f"{shlex.quote(self.name)} FILE"
+        )
         self.code = "collection_unknown"
-        self.names = tuple(names)
 
 
 class VersionConflict(StoreConflict):

@@ -123,6 +123,8 @@ def test_a_removed_document_is_gone_and_its_name_is_free(filled: Store) -> None:
 
 
 def test_an_unknown_collection_names_those_there_are(filled: Store) -> None:
+    with pytest.raises(CollectionUnknown, match=r"studio documents add 'a b;c' FILE"):
+        filled.documents.collection_id("a b;c")
     with pytest.raises(CollectionUnknown, match=r"'nope'; there are pages\. .*studio documents add nope"):
         filled.documents.search("nope", "fox", 5)
     for row in filled.documents.list("pages")[0]:
