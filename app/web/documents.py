@@ -28,7 +28,7 @@ from app.schemas.document_body import DocumentBody, load_document
 from app.store.documents import CollectionUnknown, DocumentRow, Draft, VersionConflict
 from app.web import embedding
 from app.web.errors import not_found
-from app.web.http import json_response, read_object, read_query, services
+from app.web.http import json_response, read_count, read_cursor, read_object, read_query, services
 
 if t.TYPE_CHECKING:
     from app.store.documents import Documents
@@ -41,8 +41,8 @@ _DOCUMENT_CURSOR = re.compile(r"doc_[0-9A-Za-z_]{1,60}")
 def index() -> Response:
     """``{items, nextCursor?}``: the documents of a collection, oldest first, or the one of a source."""
     query, problems = read_query("collection", "source", "limit", "cursor")
-    limit = _number(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
-    _check_cursor(query, _DOCUMENT_CURSOR, problems)
+    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
+    cursor = read_cursor(query, _DOCUMENT_CURSOR, problems)
     collection = _needed_collection(query, problems)
     if problems:
         raise ValidationFailed(problems)
@@ -51,18 +51,18 @@ def index() -> Response:
     if "source" in query:
         found = _documents().find(collection, query["source"])
         return json_response({"items": [_body(found)] if found else []})
-    rows, after = _documents().list(collection, query.get("cursor"), limit)
+    rows, after = _documents().list(collection, cursor, limit)
     return json_response({"items": [_body(row) for row in rows], **_next(after)})
 
 
 def collections() -> Response:
     """``{items, nextCursor?}``: collections by name."""
     query, problems = read_query("limit", "cursor")
-    limit = _number(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
-    _check_cursor(query, COLLECTION, problems)
+    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
+    cursor = read_cursor(query, COLLECTION, problems)
     if problems:
         raise ValidationFailed(problems)
-    rows, after = _documents().collections(query.get("cursor"), limit)
+    rows, after = _documents().collections(cursor, limit)
     items = [
         {
             "name": row.name,
@@ -128,7 +128,7 @@ def remove(document_id: str) -> Response:
 def search() -> Response:
     """``{items}``: the best passages for the words of a query, or by the collection's vectors, best first."""
     query, problems = read_query("collection", "query", "topK", "mode")
-    top = _number(query, "topK", DEFAULT_TOP, MAX_TOP, problems)
+    top = read_count(query, "topK", DEFAULT_TOP, MAX_TOP, problems)
     collection = _needed_collection(query, problems)
     if "query" not in query:
         problems.append(Problem("query", "is missing; say what to search for"))
@@ -238,19 +238,6 @@ def _known_collection() -> Iterator[None]:
         yield
     except CollectionUnknown as unknown:
         raise ApiError(404, unknown.code, unknown.message) from None
-
-
-def _number(query: t.Mapping[str, str], name: str, default: int, most: int, problems: list[Problem]) -> int:
-    sent = query.get(name, str(default))
-    number = int(sent) if re.fullmatch(r"[0-9]{1,3}", sent) else 0
-    if not 1 <= number <= most:
-        problems.append(Problem(name, f"a number from 1 to {most}"))
-    return number
-
-
-def _check_cursor(query: t.Mapping[str, str], form: re.Pattern[str], problems: list[Problem]) -> None:
-    if "cursor" in query and not form.fullmatch(query["cursor"]):
-        problems.append(Problem("cursor", "is none of ours; send the nextCursor of the page before"))
 
 
 def _next(after: str | None) -> dict[str, str]:

@@ -34,7 +34,8 @@ ALLOWED_HEADERS = (
     "Idempotency-Key, Last-Event-ID, If-Match, If-None-Match"
 )
 EXPOSED_HEADERS = (
-    "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, WWW-Authenticate, ETag"
+    "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, "
+    "WWW-Authenticate, ETag"
 )
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -127,6 +128,27 @@ def read_query(*known: str) -> tuple[dict[str, str], list[Problem]]:
         elif len(values) > 1:
             problems.append(Problem(name, "give it once"))
     return wanted, problems
+
+
+def read_count(
+    query: t.Mapping[str, str], name: str, default: int, most: int, problems: list[Problem]
+) -> int:
+    """How many are wanted: the query parameter ``name``, from 1 to ``most``; a problem is added for anything else."""
+    sent = query.get(name, str(default))
+    number = int(sent) if re.fullmatch(r"[0-9]{1,3}", sent) else 0
+    if not 1 <= number <= most:
+        problems.append(Problem(name, f"a number from 1 to {most}"))
+    return number
+
+
+def read_cursor(query: t.Mapping[str, str], form: re.Pattern[str], problems: list[Problem]) -> str | None:
+    """Where the page begins: ``nextCursor`` of the one before, None at the start; a problem is added for one that is
+    not of ``form``.
+    """
+    sent = query.get("cursor")
+    if sent is not None and not form.fullmatch(sent):
+        problems.append(Problem("cursor", "is none of ours; send the nextCursor of the page before"))
+    return sent
 
 
 def _kind(value: t.Any) -> str:

@@ -15,7 +15,7 @@ from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 from app.store.memories import MemoryRow
 from app.web import threads
-from app.web.http import json_response, read_query, services
+from app.web.http import json_response, read_count, read_cursor, read_query, services
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
@@ -48,13 +48,8 @@ def _read() -> tuple[str | None, int | None, int]:
     """
     query, problems = read_query("key", "limit", "cursor")
     problems += _empty(query)
-    sent = query.get("limit", str(DEFAULT_LIMIT))
-    limit = int(sent) if re.fullmatch(r"[0-9]{1,3}", sent) else 0
-    if not 1 <= limit <= MAX_LIMIT:
-        problems.append(Problem("limit", f"a number from 1 to {MAX_LIMIT}"))
-    before = query.get("cursor")
-    if before is not None and not _CURSOR.fullmatch(before):
-        problems.append(Problem("cursor", "is none of ours; send the nextCursor of the page before"))
+    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
+    before = read_cursor(query, _CURSOR, problems)
     if problems:
         raise ValidationFailed(problems)
     return query.get("key"), None if before is None else int(before), limit

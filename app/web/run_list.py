@@ -15,7 +15,7 @@ from app.errors import Problem, ValidationFailed
 from app.events import RunStatus
 from app.store.run_list import RunFilter
 from app.web.auth import caller
-from app.web.http import json_response, read_query, services
+from app.web.http import json_response, read_count, read_cursor, read_query, services
 from app.web.record import run_summary
 
 if t.TYPE_CHECKING:
@@ -69,13 +69,8 @@ def _read(key_id: str | None) -> tuple[RunFilter, str | None, int]:
     problems += [Problem(name, "is empty; leave it out") for name in _FILTERS if query.get(name) == ""]
     if query.get("status") not in (None, "", *STATUSES):
         problems.append(Problem("status", f"there are {', '.join(STATUSES)}"))
-    sent = query.get("limit", str(DEFAULT_LIMIT))
-    limit = int(sent) if re.fullmatch(r"[0-9]{1,3}", sent) else 0
-    if not 1 <= limit <= MAX_LIMIT:
-        problems.append(Problem("limit", f"a number from 1 to {MAX_LIMIT}"))
-    before = query.get("cursor")
-    if before is not None and not _CURSOR.fullmatch(before):
-        problems.append(Problem("cursor", "is none of ours; send the nextCursor of the page before"))
+    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
+    before = read_cursor(query, _CURSOR, problems)
     if problems:
         raise ValidationFailed(problems)
     chosen = {column: query.get(name) for name, column in _FILTERS.items()}
