@@ -30,7 +30,7 @@ class Credential:
     :ivar kind: ``open`` (anyone; a key is not looked at), ``key`` (a live key), ``public`` (a live key, or
         no key where the workflow is public).
     :ivar scope: what the key must be allowed; ``admin`` holds every scope.
-    :ivar own: what a key reaches of runs. ``all``: every one. ``also``: without ``scope`` those it
+    :ivar own: what a key reaches of runs and threads. ``all``: every one. ``also``: without ``scope`` those it
         started. ``only``: just those it started, unless it is ``admin``.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import typing as t
 
@@ -13,6 +14,8 @@ from tests.web.conftest import Studio, assert_error, document
 
 GUARDED = [row for row in CREDENTIALS if row.kind != "open"]
 OPEN = [row for row in CREDENTIALS if row.kind == "open"]
+#: The reference of a run's output (:mod:`app.streams.references`).
+_OUTPUT = base64.urlsafe_b64encode(b'["output"]').decode().rstrip("=")
 
 
 def name(row: Credential) -> str:
@@ -90,15 +93,16 @@ def test_open_routes_do_not_look_at_a_key(studio: Studio, row: Credential) -> No
     assert call(studio, row, "sk-studio-nobody").status_code == expected
 
 
-def test_a_run_is_its_own_keys_and_the_same_404_for_others(studio: Studio) -> None:
+@pytest.mark.parametrize("part", ["", "/events", f"/values/{_OUTPUT}"])
+def test_a_run_is_its_own_keys_and_the_same_404_for_others(studio: Studio, part: str) -> None:
     workflow = studio.deploy(document("scripted/plain"))
     _, other = studio.store.keys.create("other", frozenset({"run"}))
     run = studio.execute(workflow, {"input": "hi"}).get_json()["runId"]
-    assert studio.get(f"/api/runs/{run}", key="run").status_code == 200
-    assert studio.get(f"/api/runs/{run}", key="read").status_code == 200
+    assert studio.get(f"/api/runs/{run}{part}", key="run").status_code == 200
+    assert studio.get(f"/api/runs/{run}{part}", key="read").status_code == 200
     messages = set()
     for each in (run, "run_unknown"):
-        error = assert_error(studio.get(f"/api/runs/{each}", key=other), 404, "not_found")
+        error = assert_error(studio.get(f"/api/runs/{each}{part}", key=other), 404, "not_found")
         messages.add(error["message"].replace(each, "ID"))
     assert len(messages) == 1
 
