@@ -16,7 +16,7 @@ from app.agents.config import AgentConfig
 from app.errors import BlockError
 from app.workflows.memory_config import MAX_KEY, MemoryConfig, memory_of
 from plugins.spec import BlockContext, ResolvedModel
-from plugins.spec.memory import Exchange
+from plugins.spec.memory import Exchange, Memory
 from providers import spec
 from providers.tokens import COUNTER, SMALL
 
@@ -129,11 +129,11 @@ def tokens(exchange: Exchange) -> int:
     return sum(COUNTER.count(text) + estimate.PER_MESSAGE for text in _texts(exchange))
 
 
-def _window(context: BlockContext, config: MemoryConfig, memory: t.Any) -> Sequence[Exchange]:
+def _window(context: BlockContext, config: MemoryConfig, memory: Memory) -> Sequence[Exchange]:
     most = MOST
     if config.type == "sliding_window" and config.limit is not None:
         most = min(MOST, config.limit // 2)
-    exchanges: Sequence[Exchange] = memory.read(most, MOST_BYTES)
+    exchanges = memory.read(most, MOST_BYTES)
     if config.type != "sliding_window_tokens" or config.limit is None:
         return exchanges
     limit = config.limit

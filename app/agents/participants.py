@@ -205,9 +205,8 @@ class Company:
         if "total" in tokens:
             tokens["total"] += more.get("output", 0)
         cost = None
-        if (
-            report.cost is not None
-        ):  # anew, not by what was added: that would leave the old sum in the last digits
+        if report.cost is not None:
+            # Anew, not by what was added: that would leave the old sum in the last digits.
             cost = usage.cost_of(tokens, self.context.resolve_model(report.model).capabilities)
         self.spent.append(msgspec.structs.replace(report, tokens=tokens, cost=cost))
 

@@ -100,9 +100,8 @@ def run(context: BlockContext, config: DebateConfig) -> Mapping[str, t.Any]:
     debate = _Debate(context, config)
     debate.company.once("starts", DebateStarted(context.block, debate.names, config.rounds))
     content = debate.run()
-    context.emit(
-        DebateEnded(context.block, debate.round, debate.consensus)
-    )  # of one that fails the engine tells it
+    # The end of one that fails is told by the engine.
+    context.emit(DebateEnded(context.block, debate.round, debate.consensus))
     context.flush()
     return {
         "content": content,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from app import events as ev
 from app.engine import settle
 from app.engine.frames import BodyResult, Frame, level
-from app.engine.region import not_ended, run_body, run_region
+from app.engine.region import check_not_ended, run_body, run_region
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError
 from app.workflows.compiled import MAX_DEPTH, CompiledBlock, Pinned, Region
@@ -110,7 +110,7 @@ def run_child(
     # A block that may be tried again settles what its child's agents said when it has ended.
     inner = Frame(path=child.path, owner=name, looping=frame.looping or block.retries > 0)
     limit = workflow.settings.timeout_s
-    not_ended(t.cast("Run", child), workflow.root, inner, scope)
+    check_not_ended(t.cast("Run", child), workflow.root, inner, scope)
     with scope.child() as own:
         own.deadline(limit, "workflow_timeout")
         try:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import typing as t
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 
 from app.agents import retrieval, templates
@@ -160,26 +160,19 @@ class RunningBlock:
 
     def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
         """What is behind a model id."""
-        try:
+        settings = self.settings
+        with _told_as_run_error():
             return self._services.plugins.resolve(
-                model, idle_s=idle_s or self.settings.idle_s, connect_s=self.settings.connect_s
+                model, idle_s=idle_s or settings.idle_s, connect_s=settings.connect_s
             )
-        except NotConfigured as error:  # it was configured when the run was accepted
-            raise RunError("provider_not_configured", error.message) from error
-        except RegistryError as error:
-            raise RunError("model_unknown", error.message) from error
 
     def resolve_embedding(self, model: str) -> ResolvedEmbedding:
         """What is behind the id of a model that makes vectors."""
         settings = self.settings
-        try:
+        with _told_as_run_error():
             return self._services.plugins.embedders.resolve(
                 model, idle_s=settings.idle_s, connect_s=settings.connect_s
             )
-        except NotConfigured as error:
-            raise RunError("provider_not_configured", error.message) from error
-        except RegistryError as error:
-            raise RunError("model_unknown", error.message) from error
 
     def tool(self, name: str) -> Tool | None:
         """A registered tool."""
@@ -274,6 +267,17 @@ class RunningBlock:
     def run_blocking(self, fn: Callable[[], t.Any], waits: Waits) -> t.Any:
         """Run ``fn`` in the tool threads."""
         return self._services.threads.run(fn, t.cast(RunScope, waits))
+
+
+@contextmanager
+def _told_as_run_error() -> Iterator[None]:
+    """A model that cannot be resolved any more, though it could when the run was accepted."""
+    try:
+        yield
+    except NotConfigured as error:
+        raise RunError("provider_not_configured", error.message) from error
+    except RegistryError as error:
+        raise RunError("model_unknown", error.message) from error
 
 
 def _beside(

@@ -46,9 +46,7 @@ class RegionRun:
         try:
             return self._drive()
         except Cancelled:
-            if (
-                self._run.scope.cause is not None
-            ):  # all of the run ends: what it would have done next is asked then
+            if self._run.scope.cause is not None:  # the run ends, and is asked what would have come next
                 self._run.standing.regions.append(Interrupted(self._region, self.rows, self.frame))
             raise
 
@@ -114,10 +112,10 @@ class RegionRun:
                 self._moved.set()
 
 
-def not_ended(run: Run, region: Region, frame: Frame, outer: RunScope) -> None:
-    """A region is about to be run.
+def check_not_ended(run: Run, region: Region, frame: Frame, outer: RunScope) -> None:
+    """See that a region may still begin.
 
-    :raises Cancelled: nothing more starts; what would have is noted.
+    :raises Cancelled: what is around it has ended; where the run has, what would have begun is noted.
     """
     if outer.cause is not None:
         if run.scope.cause is not None:
@@ -141,7 +139,7 @@ def run_region(run: Run, region: Region, frame: Frame, outer: RunScope) -> tuple
 
     :raises BlockError: a block in it failed; then everything else in it has ended.
     """
-    not_ended(run, region, frame, outer)
+    check_not_ended(run, region, frame, outer)
     with outer.child() as scope:
         going = RegionRun(run, region, frame, scope)
         try:

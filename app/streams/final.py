@@ -114,9 +114,10 @@ def output_bytes(
 
 def _referring(run_id: str, output: t.Any, *, selected: bool) -> t.Any:
     """An output with references for what is too large in it; ``selected``: it is a map of selections."""
+    if not selected and isinstance(output, (Mapping, list, tuple)):
+        return references.referring(run_id, output, ("output",))
     if not selected:
-        inside = isinstance(output, (Mapping, list, tuple))
-        return (references.referring if inside else references.whole)(run_id, output, ("output",))
+        return references.whole(run_id, output, ("output",))
     return {
         block: {
             path: references.whole(run_id, value, ("blocks", block, "output", *_parts(path)))
