@@ -33,7 +33,7 @@ class McpTools:
     missing: tuple[str, ...] = ()
 
 
-class _Listed(t.NamedTuple):
+class Listed(t.NamedTuple):
     """One entry with the tools of its server; they are stand-ins where ``away`` says why it is away."""
 
     title: str
@@ -41,7 +41,7 @@ class _Listed(t.NamedTuple):
     away: str = ""
 
 
-def listed(context: BlockContext, entries: Sequence[t.Any]) -> tuple[_Listed, ...]:
+def listed(context: BlockContext, entries: Sequence[t.Any]) -> tuple[Listed, ...]:
     """What the servers of an agent's entries have; entries of other kinds are passed over.
 
     :raises BlockError: ``mcp_unavailable``, ``mcp_tool_unknown``.
@@ -49,7 +49,7 @@ def listed(context: BlockContext, entries: Sequence[t.Any]) -> tuple[_Listed, ..
     return tuple(_of(context, mcp_entries.entry(raw)) for raw in entries if mcp_entries.is_mcp(raw))
 
 
-def named(found: Sequence[_Listed], taken: Collection[str]) -> McpTools:
+def named(found: Sequence[Listed], taken: Collection[str]) -> McpTools:
     """The tools under the names the model sees.
 
     :param taken: names of the agent's other tools, which they keep.
@@ -87,7 +87,7 @@ def note(missing: Sequence[str]) -> str | None:
     )
 
 
-def _of(context: BlockContext, entry: McpEntry) -> _Listed:
+def _of(context: BlockContext, entry: McpEntry) -> Listed:
     title = entry.mcp if isinstance(entry.mcp, str) else mcp_entries.inline(entry.mcp).title
     try:
         tools = context.mcp(entry.mcp, context.waits)
@@ -97,12 +97,12 @@ def _of(context: BlockContext, entry: McpEntry) -> _Listed:
         if entry.required:
             message = f"The MCP server {title} cannot be used; try again, or look into the log of the server."
             raise BlockError("mcp_unavailable", message, detail=str(failed)) from None
-        return _Listed(
+        return Listed(
             title, tuple(_stand_in(context, entry, name) for name in entry.tools or ()), str(failed)
         )
     if entry.tools is not None:
         tools = _chosen(title, tools, entry.tools)
-    return _Listed(title, tuple(with_approval(tool, entry.approval) for tool in tools))
+    return Listed(title, tuple(with_approval(tool, entry.approval) for tool in tools))
 
 
 def _chosen(title: str, tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:

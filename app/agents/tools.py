@@ -15,6 +15,7 @@ from app.agents import mcp_tools
 from app.agents.approval import with_approval
 from app.agents.config import AgentConfig
 from app.agents.http_calls import decoded, make_call
+from app.agents.mcp_tools import Listed
 from app.errors import BlockError
 from app.schemas.json_schema import Checker, checker
 from app.workflows.agent_rules import RELEASE
@@ -25,7 +26,8 @@ from providers.spec import ToolSpec
 
 _PREPARED: weakref.WeakKeyDictionary[AgentConfig, ToolSet] = weakref.WeakKeyDictionary()
 #: What the MCP servers had, and the set made of it.
-_WITH_MCP: weakref.WeakKeyDictionary[AgentConfig, tuple[t.Any, ToolSet]] = weakref.WeakKeyDictionary()
+_WITH_MCP: weakref.WeakKeyDictionary[AgentConfig, tuple[tuple[Listed, ...], ToolSet]]
+_WITH_MCP = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def _own(entries: t.Sequence[t.Any], context: BlockContext) -> list[Tool]:
     return [tool for tool in found if tool is not None]
 
 
-def _with_mcp(known: ToolSet, found: t.Any) -> ToolSet:
+def _with_mcp(known: ToolSet, found: t.Sequence[Listed]) -> ToolSet:
     named = mcp_tools.named(found, known.tools)
     return _set_of((*known.tools.values(), *named.tools), named.missing)
 

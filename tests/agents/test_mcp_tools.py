@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agents.mcp_tools import McpTools, _Listed, named
+from app.agents.mcp_tools import Listed, McpTools, named
 from app.errors import BlockError
 from plugins.spec import Tool
 
@@ -26,7 +26,7 @@ def tool(name: str) -> Tool:
 
 
 def made(servers: t.Sequence[tuple[str, t.Sequence[str]]], taken: t.Collection[str] = ()) -> McpTools:
-    return named([_Listed(title, tuple(map(tool, names))) for title, names in servers], taken)
+    return named([Listed(title, tuple(map(tool, names))) for title, names in servers], taken)
 
 
 def own_names(found: McpTools) -> dict[str, str]:
@@ -61,7 +61,7 @@ def test_a_name_is_prefixed_only_where_it_has_to_be() -> None:
 @pytest.mark.parametrize("order", [("never", "always"), ("always", "never"), ("ask_once", "always")])
 def test_of_a_tool_that_two_entries_have_the_stricter_approval_holds(order: t.Any) -> None:
     first, second = (replace(tool("pay"), approval=approval) for approval in order)
-    found = named([_Listed("shop", (tool("look"), first)), _Listed("shop", (second,))], ())
+    found = named([Listed("shop", (tool("look"), first)), Listed("shop", (second,))], ())
     assert [(one.name, one.approval) for one in found.tools] == [("look", "never"), ("pay", "always")]
 
 
