@@ -89,6 +89,10 @@ class Caller:
         """Whether the run started with ``key_id`` is the caller's own."""
         return self.key_id is not None and self.key_id == key_id
 
+    def reads(self, key_id: str | None) -> bool:
+        """Whether the caller may read the run, or the thread, of ``key_id``: with scope ``read`` any, else its own."""
+        return self.may("read") or self.owns(key_id)
+
 
 ANONYMOUS = Caller(None, frozenset())
 

@@ -29,7 +29,7 @@ def show(run_id: str) -> Response:
     who = caller()
     reads_all = who.may("read")
     _, row = find(run_id)
-    if row is None or not (reads_all or who.owns(row["key_id"])):
+    if row is None or not who.reads(row["key_id"]):
         raise not_found("run", run_id)
     body = run_body(row, details=reads_all)
     encoded = encoding.dumps(body)
@@ -40,9 +40,8 @@ def show(run_id: str) -> Response:
 
 def value(run_id: str, ref: str) -> Response:
     """A value of a run for which a reference was given in its place."""
-    who = caller()
     _, row = find(run_id)
-    if row is None or not (who.may("read") or who.owns(row["key_id"])):
+    if row is None or not caller().reads(row["key_id"]):
         raise not_found("run", run_id)
     path = references.read(ref)
     found, wanted = (False, None) if path is None else references.follow(run_body(row, details=False), path)

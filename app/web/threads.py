@@ -56,8 +56,7 @@ def readable(thread_id: str) -> ThreadRow:
     :raises ApiError: 404.
     """
     row = services().store.threads.get(thread_id)
-    who = caller()
-    if row is None or not (who.may("read") or who.owns(row.key_id)):
+    if row is None or not caller().reads(row.key_id):
         raise not_found("thread", thread_id)
     return row
 
