@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing as t
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ def plugins() -> Registry:
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_an_example_is_a_good_document(plugins: Registry, file: Path) -> None:
-    found = compiled(t.cast("dict[str, t.Any]", parse(file.read_text())), plugins)
+    found = compiled(parse(file.read_text()), plugins)
     assert found.name
     assert found.warnings == ()
 
