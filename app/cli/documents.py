@@ -111,9 +111,11 @@ def _draft(file: Path, title: str | None) -> Draft:
     source = file.as_posix()
     if len(source) > MAX_SOURCE:
         raise Unreadable(f"its path is over {MAX_SOURCE} characters. Add it from a folder nearer to it.")
-    if file.stat().st_size > 4 * MAX_TEXT:
+    with file.open("rb") as opened:  # bounded: a pipe or a device has no size
+        data = opened.read(4 * MAX_TEXT + 1)
+    if len(data) > 4 * MAX_TEXT:
         raise TooLong
-    text, stated, kind = read(file.read_bytes(), media_type(file.name))
+    text, stated, kind = read(data, media_type(file.name))
     return Draft(source, text, title or stated, kind)
 
 

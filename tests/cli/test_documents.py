@@ -55,6 +55,13 @@ def test_files_that_cannot_be_read_are_named_and_the_others_added(studio: Studio
     assert f"{pages / 'b.bin'}: it is no text" in done.stderr
 
 
+def test_what_never_ends_is_read_no_further_than_a_text_may_go(studio: Studio, pages: Path) -> None:
+    done = studio.run_cli("documents", "add", "handbook", "/dev/zero", str(pages))
+    assert done.returncode == 2
+    assert "/dev/zero: its text has over 20 million characters" in done.stderr
+    assert len(done.stdout.splitlines()) == 2
+
+
 def test_a_workflow_that_searches_what_is_not_there_yet_is_imported_with_a_warning(
     studio: Studio, pages: Path
 ) -> None:
