@@ -169,7 +169,7 @@ class _Instance:
         self._lose_body()
         if leads_on:
             run.caught.append(self.name)
-        return BlockRow("failed", frozenset({"error"} if leads_on else {""}))
+        return BlockRow("failed", frozenset({"error" if leads_on else block.onward or ""}))
 
     def _cut_off(self) -> None:
         """What is around this block has ended, and the run goes on: so has this. A run that ends closes all itself,

@@ -65,9 +65,15 @@ def node_of(block: str, kind: str, name: str, execution: int) -> dict[str, t.Any
     }
 
 
-def text_of(output: Mapping[str, t.Any] | None, kind: str) -> str:
-    """What a block's output says to people; empty when it says nothing."""
-    value = None if output is None else output.get("body" if kind == RESPONSE else "content")
+def text_of(output: Mapping[str, t.Any] | None, kind: str, relays: bool = False) -> str:
+    """What a block's output says to people; empty when it says nothing.
+
+    :param relays: it is a guardrail that says what it let through, also where others go on with it.
+    """
+    found = output or {}
+    value = found.get("body" if kind == RESPONSE else "content")
+    if relays and value is None and found.get("passed") is True:
+        value = found.get("text")
     if isinstance(value, str):
         return value
     return dumps(value).decode() if kind == RESPONSE and value is not None else ""
@@ -81,6 +87,31 @@ def bounded(output: t.Any) -> tuple[t.Any, dict[str, t.Any]]:
     text = clean_text(output) if isinstance(output, str) else encoded.decode()
     cut = text.encode()[:OUTPUT_LIMIT].decode(errors="ignore")
     return cut, {"truncated": True, "size": len(encoded)}
+
+
+def ending(event: ev.Terminal) -> tuple[tuple[str, dict[str, t.Any]] | None, dict[str, t.Any]]:
+    """What is told of an end before ``flow_state``, if anything, and the data of ``done``."""
+    told: tuple[str, dict[str, t.Any]] | None = None
+    status, cause = "completed", None
+    if isinstance(event, ev.RunFailed):
+        status, cause = "failed", ev.failure_cause(event.code)
+        data = without_none(error=event.message, code=event.code, node_id=event.block)
+        told = ("error" if event.block is None else "workflow_error"), data
+    elif isinstance(event, ev.RunTimedOut):
+        status, cause = "timed_out", "execution_timeout"
+        told = "error", {"error": ev.TIMEOUT_TEXT, "code": "timed_out"}
+    elif isinstance(event, ev.RunCancelled):
+        status, cause = "cancelled", event.cause
+        told = _cancelled(event)
+    return told, without_none(usage=snake_usage(event.usage), status=status, cause=cause)  # type: ignore[attr-defined]  # each has it
+
+
+def _cancelled(event: ev.RunCancelled) -> tuple[str, dict[str, t.Any]]:
+    if event.cause == "server_shutdown":
+        return "error", {"error": ev.cancel_text(event.cause), "code": "cancelled"}
+    following = list(event.following)
+    data: dict[str, t.Any] = {"node_id": following[0]} if following else {}
+    return "workflow_stopped", data | ({"node_ids": following} if len(following) > 1 else {})
 
 
 def without_none(**members: t.Any) -> dict[str, t.Any]:

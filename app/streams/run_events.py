@@ -28,10 +28,9 @@ from app.streams.run_event_data import (
     RESPONSE,
     bounded,
     call_of,
+    ending,
     node_of,
-    snake_usage,
     text_of,
-    without_none,
 )
 from app.streams.run_event_levels import Level, shown
 
@@ -49,6 +48,8 @@ class RunEventsOptions:
     :ivar speakers: blocks that speak, by instance path without indexes.
     :ivar answers: those of them whose output reaches the run's output.
     :ivar lone: the one whose text goes out as it is written; None: all text goes out whole.
+    :ivar relays: guardrails that speak the text that they let through, also where others go on with it.
+    :ivar closing: response blocks; they speak, for the run, where none of ``answers`` has.
     """
 
     run_id: str
@@ -58,6 +59,8 @@ class RunEventsOptions:
     speakers: frozenset[str] = frozenset()
     answers: tuple[str, ...] = ()
     lone: str | None = None
+    relays: frozenset[str] = frozenset()
+    closing: frozenset[str] = frozenset()
 
 
 class _Node(t.NamedTuple):
@@ -83,6 +86,7 @@ class RunEvents:
         "_pinned",
         "_sent",
         "_shown",
+        "_spoken",
         "_thinking",
         "done",
     )
@@ -97,6 +101,8 @@ class RunEvents:
         self._answered: set[str] = set()
         self._thinking: dict[str, int] = {}
         self._pinned: str | None = None
+        #: Some of the answer was told whole; characters that were told of the one that is told as it is written.
+        self._spoken = False
         self._sent = 0
         self._lone = options.lone if options.lone is not None and self._gets(options.lone) else None
         ids = (dumps(options.run_id), dumps(options.thread_id))
@@ -125,7 +131,7 @@ class RunEvents:
         self._infos = dict(state.infos)
         self._nodes, self._asked, self._answered, self._thinking = {}, set(), set(), {}
         self._pinned = state.pinned
-        self._sent = 0
+        self._spoken, self._sent = False, 0
         items: list[_Item] = [] if event.first > 1 else [self._begins()]
         items.append(("gap", {"from": event.first, "to": event.last, "reason": event.reason}, False))
         for block in state.blocks.values():
@@ -143,10 +149,8 @@ class RunEvents:
             if self._lone is not None:
                 self._sent = len(text)
             yield "chat_chunk", {"content": text, "node_id": block.block}, self._is_answer(block.block)
-        elif block.status == "executed" and plain(block.block) in self._options.speakers:
-            text = text_of(block.output, block.type)
-            if text:
-                yield self._message(block.block, text, block.name, self._is_answer(block.block))
+        elif block.status == "executed":
+            yield from self._whole(block.block, node, block.output)
         for call in block.calls.values():
             if call.executing and call.status is None:
                 began = ev.ToolExecuting(
@@ -250,15 +254,29 @@ class RunEvents:
 
     def _said(self, event: ev.BlockFinished, node: _Node) -> Iterator[_Item]:
         """What a block came to say, unless it is known already."""
-        text = text_of(event.output, node.type)
-        if not text or plain(event.block) not in self._options.speakers or event.block in self._answered:
+        block = event.block
+        if block in self._answered:
             return
-        if event.block == self._options.lone:
-            rest = text[self._sent :]
-            if rest:
-                yield "chat_chunk", {"content": rest, "node_id": event.block}, self._is_answer(event.block)
-            return
-        yield self._message(event.block, text, node.name, self._is_answer(event.block))
+        if block != self._options.lone:
+            yield from self._whole(block, node, event.output)
+        elif rest := text_of(event.output, node.type)[self._sent :]:
+            yield "chat_chunk", {"content": rest, "node_id": block}, self._is_answer(block)
+
+    def _whole(self, block: str, node: _Node, output: Mapping[str, t.Any] | None) -> Iterator[_Item]:
+        """All that a block says, if it speaks."""
+        options, base = self._options, plain(block)
+        if base in options.closing:
+            lone = options.lone
+            given = self._spoken or (self._sent > 0 and lone is not None and self._is_answer(lone))
+            text = "" if given else text_of(output, node.type)
+            if text:
+                yield self._message(block, text, node.name, True)
+        elif base in options.speakers:
+            text = text_of(output, node.type, base in options.relays)
+            if text:
+                answer = self._is_answer(block)
+                self._spoken = self._spoken or answer
+                yield self._message(block, text, node.name, answer)
 
     def _message(
         self, block: str, content: str, sender: str, answer: bool, round_: int | None = None
@@ -332,6 +350,7 @@ class RunEvents:
             self._answered.add(event.block)
         if plain(event.block) in self._options.speakers:
             answer = event.answer and self._is_answer(event.block)
+            self._spoken = self._spoken or answer
             yield self._message(event.block, event.content, event.sender, answer, event.round)
 
     # -- the thread and the end --------------------------------------------------------------
@@ -340,38 +359,15 @@ class RunEvents:
         self._pinned = event.pinned
         return iter(())
 
-    def _end(self, usage: Mapping[str, t.Any], status: str, cause: str | None) -> Iterator[_Item]:
+    def _ended(self, event: ev.Terminal) -> Iterator[_Item]:
+        told, done = ending(event)
+        if told is not None:
+            yield (*told, False)
         pinned = self._pinned
         info = None if pinned is None else self._infos.get(pinned)
         agent = pinned if info is None else info.name
         yield "flow_state", {"pinned_node": pinned, "pinned_agent": agent}, False
-        yield "done", without_none(usage=snake_usage(usage), status=status, cause=cause), False
-
-    def _completed(self, event: ev.RunCompleted) -> Iterator[_Item]:
-        yield from self._end(event.usage, "completed", None)
-
-    def _failed(self, event: ev.RunFailed) -> Iterator[_Item]:
-        data = {"error": event.message, "code": event.code}
-        if event.block is not None:
-            yield "workflow_error", data | {"node_id": event.block}, False
-        else:
-            yield "error", data, False
-        yield from self._end(event.usage, "failed", ev.failure_cause(event.code))
-
-    def _cancelled(self, event: ev.RunCancelled) -> Iterator[_Item]:
-        if event.cause == "server_shutdown":
-            yield "error", {"error": ev.cancel_text(event.cause), "code": "cancelled"}, False
-        else:
-            following = list(event.following)
-            data: dict[str, t.Any] = {"node_id": following[0]} if following else {}
-            if len(following) > 1:
-                data["node_ids"] = following
-            yield "workflow_stopped", data, False
-        yield from self._end(event.usage, "cancelled", event.cause)
-
-    def _timed_out(self, event: ev.RunTimedOut) -> Iterator[_Item]:
-        yield "error", {"error": ev.TIMEOUT_TEXT, "code": "timed_out"}, False
-        yield from self._end(event.usage, "timed_out", "execution_timeout")
+        yield "done", done, False
 
 
 _HANDLERS: Mapping[type[ev.RunEvent], Callable[[RunEvents, t.Any], Iterator[_Item]]] = {
@@ -388,8 +384,5 @@ _HANDLERS: Mapping[type[ev.RunEvent], Callable[[RunEvents, t.Any], Iterator[_Ite
     ev.FlowChanged: RunEvents._flow,
     ev.AgentMessage: RunEvents._agent_message,
     **dict.fromkeys(PLAIN, RunEvents._plain),
-    ev.RunCompleted: RunEvents._completed,
-    ev.RunFailed: RunEvents._failed,
-    ev.RunCancelled: RunEvents._cancelled,
-    ev.RunTimedOut: RunEvents._timed_out,
+    **dict.fromkeys((ev.RunCompleted, ev.RunFailed, ev.RunCancelled, ev.RunTimedOut), RunEvents._ended),
 }

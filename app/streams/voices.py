@@ -1,7 +1,7 @@
 """Who speaks in a workflow, for surfaces that show what every block says (contract section 5).
 
 Law of this room: decided once, from the compiled workflow. What a guardrail checks does not speak for itself: the
-guardrail does, once it has passed.
+guardrail does, once it has passed. What a response block makes is told where nobody has given the answer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.workflows.compiled import AGENT, GUARDRAIL, RESPONSE, CompiledBlock, CompiledWorkflow
-from app.workflows.template_syntax import ANY_BLOCK, references, strings_in
+from app.workflows.template_syntax import ANY_BLOCK, references
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,21 +20,18 @@ class Voices:
     speakers: frozenset[str]
     answers: tuple[str, ...]
     lone: str | None
+    relays: frozenset[str] = frozenset()
+    closing: frozenset[str] = frozenset()
 
 
 def voices(workflow: CompiledWorkflow) -> Voices:
-    """Who speaks, whose text is the answer, and whose may be shown as it is written.
-
-    Where no answer is an agent's or the like, the response blocks speak: their bodies are the answer.
-    """
-    speakers = list(_speakers(workflow))
-    answers = tuple(_answers(workflow))
-    if not answers:
-        answers = tuple(block.id for block in workflow.blocks.values() if block.type.type_name == RESPONSE)
-        speakers += answers
-    only = workflow.blocks.get(speakers[0]) if len(speakers) == 1 else None
+    """Who speaks, whose text is the answer, and whose may be shown as it is written."""
+    speakers, answers = list(_speakers(workflow)), tuple(_answers(workflow))
+    closing = frozenset(block.id for block in workflow.blocks.values() if block.type.type_name == RESPONSE)
+    alone = len(speakers) == 1 and (answers or not closing)
+    only = workflow.blocks.get(speakers[0]) if alone else None
     lone = only.id if only is not None and _stands(workflow, only) else None
-    return Voices(frozenset(speakers), answers, lone)
+    return Voices(frozenset(speakers), answers, lone, frozenset(_relays(workflow)), closing)
 
 
 def _speakers(workflow: CompiledWorkflow, path: str = "") -> Iterator[str]:
@@ -54,37 +51,33 @@ def _answers(workflow: CompiledWorkflow, path: str = "") -> Iterator[str]:
     for block in workflow.answer_agents():
         yield path + block
     for block, child in workflow.children.items():
-        if _reaches(workflow, workflow.blocks[block]):
+        if workflow.reaches_output(block):
             yield from _answers(child.workflow, f"{path}{block}/")
 
 
-def _reaches(workflow: CompiledWorkflow, block: CompiledBlock) -> bool:
-    """Whether a response block hands on what a block gives or, without any, it may come last."""
-    responses = [found for found in workflow.blocks.values() if found.type.type_name == RESPONSE]
-    if not responses:
-        return any(
-            not workflow.leads_on(block.id, handle) for handle in block.type.handles if handle != "error"
-        )
-    for response in responses:
-        body = getattr(response.config, "body", None)
-        if body is None and block.id in workflow.predecessors(response.id):
-            return True
-        read = {name for _, text in strings_in(body) for name in references(text)}
-        if read & {block.id, ANY_BLOCK}:
-            return True
-    return False
+def _relays(workflow: CompiledWorkflow, path: str = "") -> Iterator[str]:
+    """Guardrails that check what others say, and so hand it on wherever they stand."""
+    for guard, checked in _guardrails(workflow):
+        if any(workflow.blocks[block].type.answers or block in workflow.children for block in checked):
+            yield path + guard
+    for block, child in workflow.children.items():
+        yield from _relays(child.workflow, f"{path}{block}/")
 
 
 def _checked(workflow: CompiledWorkflow) -> frozenset[str]:
     """Blocks whose output a guardrail looks at."""
-    found: set[str] = set()
+    return frozenset().union(*(checked for _, checked in _guardrails(workflow)))
+
+
+def _guardrails(workflow: CompiledWorkflow) -> Iterator[tuple[str, frozenset[str]]]:
+    """Each guardrail, and the blocks whose output it looks at."""
     for block in workflow.blocks.values():
         if block.type.type_name == GUARDRAIL:
             given = getattr(block.config, "input", None)
-            found |= set(workflow.predecessors(block.id)) if given is None else references(given)
-    if ANY_BLOCK in found:
-        found |= {block.id for block in workflow.blocks.values() if block.type.type_name != GUARDRAIL}
-    return frozenset(found)
+            read = set(workflow.predecessors(block.id)) if given is None else references(given)
+            if ANY_BLOCK in read:
+                read |= {other.id for other in workflow.blocks.values() if other.type.type_name != GUARDRAIL}
+            yield block.id, frozenset(read & workflow.blocks.keys())
 
 
 def _stands(workflow: CompiledWorkflow, block: CompiledBlock) -> bool:

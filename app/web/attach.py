@@ -137,6 +137,8 @@ def _projection(told: Told, query: AttachQuery) -> Projection:
             told.selections,
             told.answers,
         )
+                heard.relays,
+                heard.closing,
     )
 
 

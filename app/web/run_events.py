@@ -93,6 +93,8 @@ class RunEventsView:
             heard.speakers,
             heard.answers,
             heard.lone,
+            heard.relays,
+            heard.closing,
         )
 
         def start(subscriber: t.Any) -> Run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.errors import Problem
@@ -69,6 +69,11 @@ class CompiledBlock:
     structured: bool = False
     bodies: tuple[str, ...] = ()
     child: Child | None = None
+
+    @property
+    def onward(self) -> str | None:
+        """The handle by which it goes on whatever it came to; None where that is what it decides."""
+        return next((handle for handle in ("", "exit") if handle in self.type.handles), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,28 +171,32 @@ class CompiledWorkflow:
         return None if child is None else child.workflow.find(rest)
 
     def leads_on(self, block: str, handle: str) -> bool:
-        """Whether an edge leaves ``block`` by ``handle``."""
-        return any(edge.handle == handle for edge in self.outgoing.get(block, ()))
+        """Whether an edge leaves ``block`` by ``handle``, other than back to the block in whose body it lies."""
+        return handle in self._further(block)
+
+    def _further(self, block: str) -> set[str]:
+        home = self._homes[block]
+        around = None if home is None else home[0]
+        return {edge.handle for edge in self.outgoing.get(block, ()) if edge.target != around}
 
     def answer_agents(self) -> tuple[str, ...]:
         """Blocks that speak and whose output reaches the run's output, in document order (contract 3.4,
         ``selectedOutputs`` absent): agents, and what speaks in their place.
 
-        With response blocks: those whose output they hand on. Without: those that may come last. A guardrail speaks
-        for what it checks, so that nothing of it is shown before it has passed.
+        With response blocks: those whose output they hand on. Without: those that may come last, also in the body of a
+        block that does. A guardrail speaks for what it checks, so that nothing of it is shown before it has passed.
         """
         return self._answer_agents
 
     @functools.cached_property
     def _answer_agents(self) -> tuple[str, ...]:
-        responding = any(b.type.type_name == RESPONSE for b in self.blocks.values())
         return tuple(
             b.id
             for b in self.blocks.values()
             if b.type.answers
             and (
                 b.id in self.handed_on
-                or (self._may_be_last(b) and (not responding or b.type.type_name == GUARDRAIL))
+                or (self._may_be_last(b) and (not self._responding or b.type.type_name == GUARDRAIL))
             )
         )
 
@@ -196,14 +205,40 @@ class CompiledWorkflow:
         """Blocks that speak and whose ``content`` a response block hands on: those its templates read, or its
         direct predecessors when it has no body.
         """
-        read: set[str] = set()
-        for block in self.blocks.values():
-            if block.type.type_name != RESPONSE:
-                continue
-            body = getattr(block.config, "body", None)
-            read.update(self.predecessors(block.id) if body is None else _read_by(body))
-        found = {b.id for b in self.blocks.values() if b.type.answers and (b.id in read or ANY_BLOCK in read)}
+        found = {b.id for b in self.blocks.values() if b.type.answers and self._is_read(b)}
         return frozenset(self._through_guardrails(found))
+
+    def reaches_output(self, block: str) -> bool:
+        """Whether what a block gives is in the run's output, or a response block hands it on."""
+        found = self.blocks[block]
+        return self._is_read(found) if self._responding else self._may_be_last(found)
+
+    def _is_read(self, block: CompiledBlock) -> bool:
+        if self._read & {block.id, ANY_BLOCK}:
+            return True
+        return not self._handed_whole.isdisjoint(self._carriers(block))
+
+    @functools.cached_property
+    def _responding(self) -> bool:
+        return any(b.type.type_name == RESPONSE for b in self.blocks.values())
+
+    @functools.cached_property
+    def _read(self) -> frozenset[str]:
+        """What response blocks read, by their templates or without any."""
+        bodies = (
+            getattr(b.config, "body", None) for b in self.blocks.values() if b.type.type_name == RESPONSE
+        )
+        return self._handed_whole.union(*map(_read_by, bodies))
+
+    @functools.cached_property
+    def _handed_whole(self) -> frozenset[str]:
+        """What response blocks without a body hand on: the whole output of the blocks before them."""
+        without = (
+            block.id
+            for block in self.blocks.values()
+            if block.type.type_name == RESPONSE and getattr(block.config, "body", None) is None
+        )
+        return frozenset().union(*map(self.predecessors, without))
 
     def _through_guardrails(self, found: set[str]) -> set[str]:
         """``found`` with what guardrails check replaced by the guardrails, the last one of a chain."""
@@ -226,9 +261,35 @@ class CompiledWorkflow:
         return found if ANY_BLOCK in checked else checked & found
 
     def _may_be_last(self, block: CompiledBlock) -> bool:
-        # An error edge is taken instead of an answer, so it does not make the answer an intermediate one.
-        ways = [handle for handle in block.type.handles if handle != "error"]
-        return any(not self.leads_on(block.id, handle) for handle in ways)
+        """Whether the run may end with it, or with a block whose output holds what this one gave."""
+        outermost = ([block.id, *self._carriers(block)])[-1]
+        return self._homes[outermost] is None and self._ends(self.blocks[outermost])
+
+    def _carriers(self, block: CompiledBlock) -> Iterator[str]:
+        """The blocks whose output holds what a block in their body gives, from the inside out."""
+        while (home := self._homes[block.id]) is not None and self._ends(block):
+            block = self.blocks[home[0]]
+            yield block.id
+
+    def _ends(self, block: CompiledBlock) -> bool:
+        """Whether what it lies in may end with it: one of its ways leads nowhere, or only back to what runs the body.
+
+        An error edge is taken instead of an answer, so it does not make the answer an intermediate one.
+        """
+        return not _ways(block) <= self._further(block.id)
+
+    @functools.cached_property
+    def _homes(self) -> Mapping[str, tuple[str, str] | None]:
+        """The body each block lies in."""
+        return {block: body for body, region in self.regions.items() for block in region.blocks}
+
+
+def _ways(block: CompiledBlock) -> set[str]:
+    """The handles by which a block that has not failed goes on."""
+    kind = block.type
+    named = kind.named(block.config) if kind.named is not None else ()
+    fixed = {handle for handle in kind.handles if not handle.endswith(":")}
+    return (fixed | set(named)) - {"error", *kind.returns, *block.bodies}
 
 
 def _read_by(body: t.Any) -> set[str]:

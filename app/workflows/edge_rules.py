@@ -27,11 +27,13 @@ def handle(edge: Edge, block_type: BlockType | None, path: str) -> Iterator[Prob
 
 
 def named_handles(edges: Mapping[str, Edge], blocks: Sequence[CompiledBlock]) -> Iterator[Problem]:
-    """Handles that a config names, such as a router's routes."""
-    named = {b.id: b.type.named(b.config) for b in blocks if b.type.named is not None}
+    """Handles that depend on a config, such as a router's routes: those it does not name are never taken."""
+    named = {b.id: (b.type, b.type.named(b.config)) for b in blocks if b.type.named is not None}
     for path, edge in edges.items():
-        handles = named.get(edge.source)
-        if handles is None or ":" not in edge.handle or edge.handle in handles:
+        if edge.source not in named:
+            continue
+        kind, handles = named[edge.source]
+        if edge.handle in handles or not (":" in edge.handle or edge.handle in kind.returns):
             continue
         near = did_you_mean(edge.handle, handles)
         yield Problem(
@@ -42,14 +44,21 @@ def named_handles(edges: Mapping[str, Edge], blocks: Sequence[CompiledBlock]) ->
 
 def needed_handles(edges: Mapping[str, Edge], blocks: Sequence[CompiledBlock | None]) -> Iterator[Problem]:
     """Handles that a config cannot do without an edge for."""
+    there = {(edge.source, edge.handle) for edge in edges.values()}
     for index, block in enumerate(blocks):
-        needs = block.type.needs(block.config) if block is not None and block.type.needs is not None else ()
+        if block is None:
+            continue
+        needs = block.type.needs(block.config) if block.type.needs is not None else ()
         for handle in needs:
-            if block is not None and not any(
-                edge.source == block.id and edge.handle == handle for edge in edges.values()
-            ):
+            if (block.id, handle) not in there:
                 cure = f"add an edge from it with source_handle {handle}"
                 yield Problem(join("blocks", index), f'"{block.id}" leads nowhere by {handle}; {cure}')
+        if block.on_error == "continue" and block.onward is None and (block.id, "error") not in there:
+            yield Problem(
+                join("blocks", index, "config", "on_error"),
+                f"a {block.type.type_name} that failed has not chosen a way to continue by; add an edge from it with "
+                "source_handle error instead",
+            )
 
 
 def bodies(

@@ -39,7 +39,8 @@ def blocks() -> str:
 
     sections = [
         "# Block types",
-        "Fields of `config`. Every block also takes `timeout_s`, `retries` and `on_error`. Templates are Jinja2; what they "
+        "Fields of `config`. Every block also takes [`timeout_s`, `retries` and "
+        "`on_error`](../workflow-document.md#when-a-block-fails). Templates are Jinja2; what they "
         "see is described in [The workflow document](../workflow-document.md).",
     ]
     for name, block in sorted(registry().block_types.items()):

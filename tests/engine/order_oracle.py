@@ -362,7 +362,7 @@ class _Judge:
         elif region.plan.leads_on(block, "error"):
             return frozenset({"error"})
         elif region.plan.goes_on(block):
-            return frozenset({""})
+            return frozenset({"exit" if region.plan.blocks[block]["type"] == "loop" else ""})
         else:
             region.failed = True
         return frozenset()

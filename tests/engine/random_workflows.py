@@ -125,7 +125,7 @@ class _Author:
         found: dict[str, t.Any] = {}
         if kind not in ("agent", "tool") and self.rarely():
             found["retries"] = 1
-        if kind != "parallel" and self.rarely():
+        if kind not in ("parallel", "condition", "router", "guardrail") and self.rarely():
             found["on_error"] = "continue"
         if kind != "http" and "timeout_s" not in config and self.rarely():
             found["timeout_s"] = 60

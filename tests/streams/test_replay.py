@@ -50,7 +50,10 @@ def run_readers(run: Scenario, thinking: bool = True) -> list[Make]:
         options = RunEventsOptions("run_1", "thr_1", level, rights, speakers, run.agents[-1:], lone)
         return lambda: RunEvents(options)
 
-    lone = run.agents[0] if len(run.agents) == 1 else None
+    retracted = any(
+        isinstance(e.event, ev.TurnEnded) and e.event.kind == "intermediate" for e in run.envelopes
+    )
+    lone = run.agents[0] if len(run.agents) == 1 and not retracted else None  # whose text nothing takes back
     levels = LEVELS if thinking else LEVELS[1:]
     return [make(level, rights, lone) for level in levels for rights in (ALL_RIGHTS[0], ALL_RIGHTS[-1])]
 

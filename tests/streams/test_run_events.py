@@ -465,3 +465,74 @@ def test_a_child_workflows_blocks_are_named() -> None:
     ]
     names = Counter(end["node_name"] for end in data(frames, "workflow_node_end"))
     assert names == {"Inner": 1, "sub[1]/other": 1}
+
+
+RESPONDS = (
+    ev.BlockStarted("agent_1", "agent", "Agent 1"),
+    ev.BlockFinished("agent_1", "failed", None, "provider_overloaded", "Too busy."),
+    ev.BlockStarted("reply", "response", "Reply"),
+    ev.BlockFinished("reply", "executed", {"status": 200, "headers": {}, "body": {"sorry": "Too busy."}}),
+)
+ANSWERED = (
+    ev.BlockStarted("agent_1", "agent", "Agent 1"),
+    ev.BlockFinished("agent_1", "executed", {"content": "It is so."}),
+    *RESPONDS[2:],
+)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_response_speaks_for_the_run_where_nobody_gave_the_answer(level: Level) -> None:
+    wanted = {"speakers": frozenset({"agent_1"}), "answers": ("agent_1",), "closing": frozenset({"reply"})}
+    (said,) = data(told(options(level, **wanted), numbered(*RESPONDS)), "agent_message")
+    assert (said["content"], said["context"]) == ('{"sorry":"Too busy."}', {"node_id": "reply"})
+    (said,) = data(told(options(level, **wanted), numbered(*ANSWERED)), "agent_message")
+    assert (said["content"], said["context"]) == ("It is so.", {"node_id": "agent_1"})
+
+
+def test_a_response_is_silent_after_an_answer_that_was_told_as_it_was_written() -> None:
+    wanted = {"speakers": frozenset({"agent_1"}), "answers": ("agent_1",), "lone": "agent_1"}
+    written = (ANSWERED[0], ev.TextDelta("agent_1", 0, "It is so.", True), *ANSWERED[1:])
+    frames = told(options("minimal", **wanted, closing=frozenset({"reply"})), numbered(*written))
+    assert [frame["type"] for frame in frames] == ["thread", "chat_chunk"]
+
+
+def test_a_guardrail_in_the_middle_says_what_it_let_through_and_nothing_else() -> None:
+    def said(output: Frame) -> list[Frame]:
+        events = (ev.BlockStarted("g", "guardrail", "Guard"), ev.BlockFinished("g", "executed", output))
+        wanted = options(speakers=frozenset({"g"}), relays=frozenset({"g"}))
+        return [message["content"] for message in data(told(wanted, numbered(*events)), "agent_message")]
+
+    assert said({"passed": True, "text": "Fine."}) == ["Fine."]
+    assert said({"passed": False, "text": "Not fine."}) == []
+    assert said({"passed": False, "refused": True, "refusal": "No.", "content": "No."}) == ["No."]
+
+
+def test_an_end_is_told_by_one_frame_before_the_flow() -> None:
+    ends: list[tuple[ev.Terminal, str | None, Frame]] = [
+        (ev.RunCompleted(None, {}, {}, USAGE), None, {"status": "completed"}),
+        (
+            ev.RunFailed("provider_overloaded", "Busy.", "a", USAGE),
+            "workflow_error",
+            {"status": "failed", "cause": "provider_overloaded"},
+        ),
+        (
+            ev.RunFailed("internal", "No.", None, USAGE),
+            "error",
+            {"status": "failed", "cause": "block_failed"},
+        ),
+        (ev.RunTimedOut(USAGE), "error", {"status": "timed_out", "cause": "execution_timeout"}),
+        (
+            ev.RunCancelled("stop_requested", USAGE),
+            "workflow_stopped",
+            {"status": "cancelled", "cause": "stop_requested"},
+        ),
+        (
+            ev.RunCancelled("server_shutdown", USAGE),
+            "error",
+            {"status": "cancelled", "cause": "server_shutdown"},
+        ),
+    ]
+    for end, kind, done in ends:
+        frames = told(options(), numbered(end))
+        assert [frame["type"] for frame in frames[1:]] == [*([kind] if kind else []), "flow_state", "done"]
+        assert {name: value for name, value in frames[-1]["data"].items() if name != "usage"} == done

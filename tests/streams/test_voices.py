@@ -31,7 +31,8 @@ def heard(made: Services, blocks: list[tuple[str, str, dict[str, t.Any]]], *edge
 def test_one_agent_alone_is_shown_as_it_writes(made: Services) -> None:
     assert heard(made, [("a", "agent", ECHO)], "start > a") == Voices(frozenset({"a"}), ("a",), "a")
     with_response = [("a", "agent", ECHO), ("r", "response", {"body": "{{ blocks.a.content }}"})]
-    assert heard(made, with_response, "start > a", "a > r") == Voices(frozenset({"a"}), ("a",), "a")
+    found = heard(made, with_response, "start > a", "a > r")
+    assert found == Voices(frozenset({"a"}), ("a",), "a", closing=frozenset({"r"}))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,51 @@ def test_an_error_edge_a_loop_and_company_make_it_whole_too(made: Services) -> N
 
 def test_where_no_agent_answers_the_response_does(made: Services) -> None:
     blocks = [("a", "agent", ECHO), ("r", "response", {"body": "Done."})]
-    assert heard(made, blocks, "start > a", "a > r") == Voices(frozenset({"a", "r"}), ("r",), None)
+    found = heard(made, blocks, "start > a", "a > r")
+    assert found == Voices(frozenset({"a"}), (), None, closing=frozenset({"r"}))
+
+
+LOOP = ("l", "loop", {"kind": "for", "times": 2})
+ITEMS = ("l", "parallel", {"items": [1, 2]})
+BRANCHES = ("l", "parallel", {"branches": ["x", "y"]})
+A, B, Z = (("a", "agent", ECHO), ("b", "agent", ECHO), ("z", "agent", ECHO))
+INSIDE = ("start > l", "l -loop> a", "a > l")
+BESIDE = ("start > l", "l -branch:x> a", "l -branch:y> b")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "edges", "answers"),
+    [
+        ([LOOP, A, Z], (*INSIDE, "l -exit> z"), ("z",)),
+        ([ITEMS, A, Z], (*INSIDE, "l -exit> z"), ("z",)),
+        ([BRANCHES, A, B, Z], (*BESIDE, "l -exit> z"), ("z",)),
+        ([LOOP, A], INSIDE, ("a",)),
+        ([ITEMS, A], INSIDE, ("a",)),
+        ([BRANCHES, A, B], BESIDE, ("a", "b")),
+        ([LOOP, A, B], ("start > l", "l -loop> a", "a > b", "b > l"), ("b",)),
+        ([BRANCHES, A, B, Z], (*BESIDE, "a -error> z"), ("a", "b", "z")),
+        ([LOOP, A, ("r", "response", {})], (*INSIDE, "l -exit> r"), ("a",)),
+        ([LOOP, A, ("r", "response", {"body": "{{ blocks.l.iterations }}"})], (*INSIDE, "l -exit> r"), ()),
+        ([LOOP, A, ("r", "response", {"body": "Done."})], (*INSIDE, "l -exit> r"), ()),
+    ],
+)
+def test_what_a_body_ends_with_answers_where_what_runs_it_does(
+    made: Services, blocks: list[t.Any], edges: tuple[str, ...], answers: tuple[str, ...]
+) -> None:
+    workflow = compiled(document(blocks, *edges), made.plugins)
+    assert workflow.answer_agents() == answers
+    assert voices(workflow).answers == answers
+
+
+def test_bodies_in_bodies_answer_only_when_all_around_them_do(made: Services) -> None:
+    outer = ("o", "loop", {"kind": "for", "times": 2})
+    inside = ("start > o", "o -loop> l", "l -loop> a", "a > l")
+    found = heard(made, [outer, LOOP, A], *inside, "l -exit> o")
+    assert found.answers == ("a",)
+    found = heard(made, [outer, LOOP, A, Z], *inside, "l -exit> o", "o -exit> z")
+    assert found.answers == ("z",)
+    found = heard(made, [outer, LOOP, A, Z], *inside, "l -exit> z", "z > o")
+    assert found.answers == ("z",)
 
 
 def example(made: Services, name: str) -> Voices:
@@ -76,6 +121,14 @@ def test_what_a_guardrail_checks_does_not_speak(made: Services) -> None:
         ("g", "guardrail", {"checks": checks, "input": "{{ blocks.a.content }}"}),
     ]
     assert heard(made, by_template, "start > a", "a > between", "between > g").speakers == {"g"}
+
+
+def test_a_guardrail_hands_on_what_others_said_and_never_what_was_asked(made: Services) -> None:
+    assert example(made, "guardrail").relays == {"answer"}
+    checks = [{"kind": "max_length", "limit": 9}]
+    blocks = [A, ("g", "guardrail", {"checks": checks}), ("h", "guardrail", {"checks": checks}), Z]
+    found = heard(made, blocks, "start > a", "a > g", "g -true> h", "h -true> z")
+    assert (found.speakers, found.relays) == ({"h", "z"}, {"g", "h"})
 
 
 def test_the_jurys_composites_and_its_foreman_speak(made: Services) -> None:
