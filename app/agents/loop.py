@@ -13,6 +13,7 @@ from collections.abc import Container, Sequence
 import msgspec
 
 from app.agents.usage import Spent
+from plugins.spec.journal import Step
 from providers.spec import FinishReason, ToolCallReady, Usage
 
 
@@ -54,16 +55,6 @@ class CallResult(msgspec.Struct):
     started_at: int
     ended_at: int
     ran: bool = True
-
-
-class Row(t.Protocol):
-    """A journal row as the loop reads it (``app.engine.journal.Step``)."""
-
-    turn: int
-    key: str
-    kind: t.Any
-    state: t.Any
-    value: t.Any
 
 
 class AskModel(msgspec.Struct, frozen=True):
@@ -111,11 +102,11 @@ class Done(msgspec.Struct, frozen=True):
 Action = AskModel | RunTools | Hold | SettleUnknown | Truncated | Done
 
 #: Key of a turn's own row.
-TURN = "turn"
+TURN: t.Final = "turn"
 
 
 def next_action(
-    rows: Sequence[Row],
+    rows: Sequence[Step],
     max_batches: int = 20,
     cut_call_retries: int = 0,
     held: Container[str] = (),
@@ -153,13 +144,13 @@ def next_action(
     return AskModel(last + 1, _batches(turns, last + 1) >= max_batches)
 
 
-def answered_last(rows: Sequence[Row]) -> str | None:
+def answered_last(rows: Sequence[Step]) -> str | None:
     """The ``<family>/<model>`` that made the last turn; None before the first."""
     done = [row for row in rows if row.kind == TURN and row.state == "done"]
     return max(done, key=lambda row: row.turn).value.asked if done else None
 
 
-def used_ids(rows: Sequence[Row]) -> frozenset[str]:
+def used_ids(rows: Sequence[Step]) -> frozenset[str]:
     """Every call id that was ever announced."""
     ids = {row.key for row in rows if row.kind != TURN}
     for row in rows:
@@ -168,12 +159,12 @@ def used_ids(rows: Sequence[Row]) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _batches(turns: dict[int, Row], before: int) -> int:
+def _batches(turns: dict[int, Step], before: int) -> int:
     """Turns before ``before`` that ended in calls."""
     return sum(1 for n, row in turns.items() if n < before and row.state == "done" and row.value.calls)
 
 
-def _cut_turns(turns: dict[int, Row]) -> int:
+def _cut_turns(turns: dict[int, Step]) -> int:
     return sum(
         1
         for row in turns.values()

@@ -153,8 +153,7 @@ def _counted(
         COUNTER.load()
         return fit()
 
-    found: Sequence[Exchange] = context.run_blocking(count, context.waits)
-    return found
+    return context.run_blocking(count, context.waits)
 
 
 def _bytes(exchange: Exchange) -> int:

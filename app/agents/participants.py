@@ -23,6 +23,7 @@ from app.agents.parts import run_part
 from app.agents.quiet import unheard
 from app.errors import BlockError, RunError
 from plugins.spec import BlockContext, Use
+from plugins.spec.journal import StepKind, StepState
 
 log = logging.getLogger("studio.agents")
 
@@ -342,12 +343,12 @@ class _Unseen(_Inside):
 
 
 class _Row(msgspec.Struct):
-    """See :class:`app.agents.loop.Row`."""
+    """See :class:`plugins.spec.journal.Step`."""
 
     turn: int
     key: str
-    kind: str
-    state: str
+    kind: StepKind
+    state: StepState
     value: t.Any
 
 
@@ -361,6 +362,6 @@ class _Rows:
         """All rows, oldest first."""
         return list(self._rows.values())
 
-    def write(self, turn: int, key: str, kind: str, state: str, value: t.Any = None) -> None:
+    def write(self, turn: int, key: str, kind: StepKind, state: StepState, value: t.Any = None) -> None:
         """Insert or replace a row."""
         self._rows[turn, key] = _Row(turn, key, kind, state, value)

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from app import events as ev
 from app.engine import settle
-from app.engine.frames import BodyResult, Frame, level
+from app.engine.frames import Frame, level
 from app.engine.region import check_not_ended, run_body, run_region
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError
 from app.workflows.compiled import MAX_DEPTH, CompiledBlock, Pinned, Region
+from plugins.spec.blocks import BodyResult
 
 if t.TYPE_CHECKING:
     from app.engine.emitter import Emitter

@@ -14,7 +14,7 @@ from itertools import islice
 
 from app.agents import retrieval, templates
 from app.engine.following import Bodies, Interrupted
-from app.engine.frames import BodyResult, Frame
+from app.engine.frames import Frame
 from app.engine.journal import BlockJournal
 from app.engine.mcp_use import server_use
 from app.engine.memory import memory_of
@@ -22,12 +22,15 @@ from app.engine.scope import Cancelled, RunScope, gather
 from app.errors import RunError
 from plugins.connections import NotConfigured, RegistryError
 from plugins.spec import Detector, Passage, ResolvedEmbedding, ResolvedModel, Tool, ToolFailed
+from plugins.spec.blocks import BodyResult
 from plugins.spec.memory import Memory
 from providers.spec import Waits
 
 if t.TYPE_CHECKING:
     from app.engine.run import Run
     from app.workflows.compiled import CompiledBlock
+
+_T = t.TypeVar("_T")
 
 
 class RunningBlock:
@@ -186,10 +189,7 @@ class RunningBlock:
         use = server_use(server, services.plugins.mcp, self.variables(), self.secrets)
         seconds = self.settings.mcp_start_s
         try:
-            return t.cast(
-                "tuple[Tool, ...]",
-                self.bounded(waits, seconds, lambda inner: services.mcp.tools(use, inner, fresh)),
-            )
+            return self.bounded(waits, seconds, lambda inner: services.mcp.tools(use, inner, fresh))
         except TimeoutError:
             message = f"The MCP server {use.server.title} did not name its tools within {seconds:g} s."
             raise ToolFailed(message) from None
@@ -252,7 +252,7 @@ class RunningBlock:
         finally:
             time.block(1)
 
-    def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], t.Any]) -> t.Any:
+    def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], _T]) -> _T:
         """Run ``fn`` under a deadline."""
         outer = t.cast(RunScope, waits)
         with outer.child() as scope:
@@ -264,7 +264,7 @@ class RunningBlock:
                     raise TimeoutError from None
                 raise
 
-    def run_blocking(self, fn: Callable[[], t.Any], waits: Waits) -> t.Any:
+    def run_blocking(self, fn: Callable[[], _T], waits: Waits) -> _T:
         """Run ``fn`` in the tool threads."""
         return self._services.threads.run(fn, t.cast(RunScope, waits))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,3 @@ def level(outputs: Mapping[str, Mapping[str, t.Any]], path: str) -> dict[str, Ma
         for name, output in outputs.items()
         if name.startswith(path) and "/" not in name[start:]
     }
-
-
-@dataclass(frozen=True, slots=True)
-class BodyResult:
-    """What one run through a body came to: the outputs of its last blocks by id, the handles that led out of it."""
-
-    outputs: Mapping[str, Mapping[str, t.Any]] = field(default_factory=dict)
-    leaves: frozenset[str] = frozenset()

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-#: ``told``: an announcement that stands in the stream, so that a further attempt does not repeat it.
-StepKind = t.Literal["block", "turn", "tool", "told"]
-StepState = t.Literal["started", "done", "failed", "unknown"]
+from plugins.spec.journal import StepKind, StepState
 
 
 class Step(msgspec.Struct):
@@ -68,7 +66,7 @@ class Journal:
 
 
 class BlockJournal:
-    """The slice of the journal that belongs to one execution of one block instance."""
+    """The slice of the journal that belongs to one execution; see :class:`plugins.spec.journal.BlockJournal`."""
 
     def __init__(self, journal: Journal, path: str, execution: int) -> None:
         self._journal = journal

@@ -13,11 +13,12 @@ from gevent.event import Event
 from app import events as ev
 from app.engine import blocks
 from app.engine.following import Interrupted
-from app.engine.frames import BodyResult, Frame
+from app.engine.frames import Frame
 from app.engine.scheduler import BlockRow, Finished, Skip, next_steps, taken
 from app.engine.scope import Cancelled, RunScope
 from app.workflows.compiled import Region
 from app.workflows.regions import leaving
+from plugins.spec.blocks import BodyResult
 
 if t.TYPE_CHECKING:
     from app.engine.run import Run

@@ -21,7 +21,7 @@ from app.engine import pins, settle
 from app.engine.child import run_child
 from app.engine.emitter import Emitter, Subscriber
 from app.engine.following import Standing, following
-from app.engine.frames import BodyResult, Frame
+from app.engine.frames import Frame
 from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
@@ -38,6 +38,7 @@ from app.state import RunState
 from app.store.threads import ThreadRow
 from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Region
 from app.workflows.selectors import Selection
+from plugins.spec.blocks import BodyResult
 
 log = logging.getLogger("studio.runs")
 

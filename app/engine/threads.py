@@ -16,6 +16,7 @@ from app.engine.scope import RunScope
 
 #: Threads left behind that are made up for; more are taken from the size.
 MAX_LEFT = 64
+_T = t.TypeVar("_T")
 
 
 class ToolThreads:
@@ -28,7 +29,7 @@ class ToolThreads:
         self._size = size
         self._pool: ThreadPool | None = None
 
-    def run(self, fn: Callable[[], t.Any], scope: RunScope) -> t.Any:
+    def run(self, fn: Callable[[], _T], scope: RunScope) -> _T:
         """The result of ``fn()`` run in a thread. A cancelled caller leaves at once; the late result is dropped."""
         if self._pool is None:
             self._pool = ThreadPool(self._size)
@@ -43,7 +44,7 @@ class ToolThreads:
             raise
         if error is not None:
             raise error
-        return value
+        return t.cast(_T, value)
 
     def _make_up_for(self, job: t.Any) -> None:
         """Let another thread run for as long as that of ``job``, for which nobody waits any more."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from plugins.spec.detectors import Detector
 from plugins.spec.families import ResolvedEmbedding, ResolvedModel
+from plugins.spec.journal import BlockJournal
 from plugins.spec.memory import Memory
 from plugins.spec.tools import Tool
 from providers.spec import Waits
+
+_T = t.TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +35,21 @@ class Passage:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class BodyResult:
+    """What one run through a body came to.
+
+    :ivar outputs: those of its last blocks, by id. :ivar leaves: the handles that led out of it.
+    """
+
+    outputs: Mapping[str, Mapping[str, t.Any]] = field(default_factory=dict)
+    leaves: frozenset[str] = frozenset()
+
+
 class BlockContext(t.Protocol):
     """The door between a block and the engine.
 
+    :ivar run_id: id of the run, ``run_…``. :ivar name: what the document calls the block, for messages.
     :ivar block: instance path, the ``block`` field of every event.
     :ivar execution: from 1; counts how often this instance ran.
     :ivar waits: guards every blocking step of the block.
@@ -80,13 +95,12 @@ class BlockContext(t.Protocol):
         loop: Mapping[str, t.Any] | None = None,
         index: int | None = None,
         waits: Waits | None = None,
-    ) -> t.Any:
+    ) -> BodyResult:
         """Run the body behind ``handle`` once, to its end.
 
         :param loop: what templates in it see as ``loop``; default: what this block sees itself.
         :param index: one of several that run at once; the ids of its blocks end in ``[index]``.
         :param waits: those of a job of :meth:`gather`.
-        :returns: ``outputs`` of its last blocks by id, and the handles that led out of it (``leaves``).
         :raises BlockError: a block in it failed; everything else in it has ended.
         """
 
@@ -113,7 +127,10 @@ class BlockContext(t.Protocol):
         """Whether a ``response`` block hands this block's ``content`` on to the reader."""
 
     def render(self, template: str, **extra: t.Any) -> str:
-        """Render a sandboxed template over ``input``, ``blocks``, ``vars`` and ``extra``."""
+        """Render a sandboxed template over ``input``, ``blocks``, ``vars`` and ``extra``.
+
+        :raises RunError: ``template_failed``.
+        """
 
     def variables(self) -> Mapping[str, t.Any]:
         """What templates see."""
@@ -126,10 +143,17 @@ class BlockContext(t.Protocol):
         """
 
     def resolve_model(self, model: str, idle_s: float | None = None) -> ResolvedModel:
-        """The family, wire, connection and capabilities behind ``<family>/<model>``."""
+        """The family, wire, connection and capabilities behind ``<family>/<model>``.
+
+        :param idle_s: longest silence of the vendor, in seconds; default: the app's.
+        :raises RunError: ``provider_not_configured``, ``model_unknown``.
+        """
 
     def resolve_embedding(self, model: str) -> ResolvedEmbedding:
-        """What makes vectors behind ``<family>/<model>``."""
+        """What makes vectors behind ``<family>/<model>``.
+
+        :raises RunError: ``provider_not_configured``, ``model_unknown``.
+        """
 
     def tool(self, name: str) -> Tool | None:
         """A registered tool by name."""
@@ -156,10 +180,13 @@ class BlockContext(t.Protocol):
         mode: t.Literal["text", "embedding"] = "text",
         model: str | None = None,
     ) -> t.Sequence[Passage]:
-        """The best passages of a collection of documents, best first; interruptible.
+        """The best passages of a collection of documents, at most ``limit``, best first; interruptible.
 
-        :param model: what makes the vectors of an ``embedding`` search.
-        :raises BlockError: ``collection_unknown``, ``search_failed``.
+        :param mode: ``text`` searches by words, ``embedding`` by vectors.
+        :param model: what makes the vectors, as ``<family>/<model>``; None: the collection's own.
+        :raises BlockError: ``collection_unknown``, ``search_failed``; of an ``embedding`` search also
+            ``embedding_model_missing``, ``embedding_model_differs``, ``embeddings_missing``.
+        :raises RunError: the embedding model cannot be called, or failed.
         """
 
     def now_ms(self) -> int:
@@ -186,18 +213,21 @@ class BlockContext(t.Protocol):
         For jobs that call models: each counts as something that runs, where the run's time in line is told.
         """
 
-    def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], t.Any]) -> t.Any:
+    def bounded(self, waits: Waits, seconds: float, fn: Callable[[Waits], _T]) -> _T:
         """The result of ``fn`` with waits that end after ``seconds``.
 
         :raises TimeoutError: the time was up.
         """
 
-    def run_blocking(self, fn: Callable[[], t.Any], waits: Waits) -> t.Any:
-        """Run blocking or CPU work in the tool threads; a result that comes after cancellation is dropped."""
+    def run_blocking(self, fn: Callable[[], _T], waits: Waits) -> _T:
+        """The result of blocking or CPU work, done in the tool threads; one that comes after cancellation is dropped.
+
+        What ``fn`` raises is raised here.
+        """
 
     @property
-    def journal(self) -> t.Any:
-        """The run's journal, bound to this block instance and execution; ``part(key)`` is that of a part of it."""
+    def journal(self) -> BlockJournal:
+        """The run's journal, bound to this block instance and execution."""
 
 
 @dataclass(frozen=True, slots=True)

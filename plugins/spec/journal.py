@@ -1,0 +1,39 @@
+"""What of a block's work has been taken down, so that a further attempt goes on where the last one stood."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+
+#: ``told``: an announcement that stands in the stream, so that a further attempt does not repeat it.
+StepKind = t.Literal["block", "turn", "tool", "told"]
+StepState = t.Literal["started", "done", "failed", "unknown"]
+
+
+class Step(t.Protocol):
+    """One row. ``value`` is what the step came to; None before that."""
+
+    turn: int
+    key: str
+    kind: StepKind
+    state: StepState
+    value: t.Any
+
+
+class BlockJournal(t.Protocol):
+    """The rows of one execution of a block, or of one part of it."""
+
+    def rows(self) -> Sequence[Step]:
+        """All of them, in order of first writing; those of its parts are not among them."""
+
+    def write(self, turn: int, key: str, kind: StepKind, state: StepState, value: t.Any = None) -> t.Any:
+        """Insert or replace the row of ``turn`` and ``key``.
+
+        :param turn: number of the model call it belongs to, from 0.
+        """
+
+    def part(self, key: str) -> BlockJournal:
+        """The journal of a part, such as one of several agents, with rows of its own."""
+
+    def forget(self) -> None:
+        """Drop the rows of this part: what it came to did not stand, and a further attempt begins it anew."""
