@@ -77,11 +77,9 @@ class Vectors:
         :raises StudioError: ``embedding_model_missing``, ``embeddings_missing``.
         """
         if self._parts is None or self.model is None:
-            raise StudioError(
-                "embedding_model_missing",
-                f"The collection '{self._collection}' has no vectors. Run: studio documents embed {self._collection} "
-                "FAMILY/MODEL",
-            )
+            from app.store.vectors import ModelMissing
+
+            raise ModelMissing(self._collection)
         from app.agents.vector_search import MOST_ON_DEMAND
         from app.engine import embedding
 

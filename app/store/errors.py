@@ -5,7 +5,11 @@
     StoreFailed         the database could not be read or written; nothing of the write was kept
     ├── StaleOwner      the run belongs to another owner by now; the write was refused
     ├── NotMigrated     the database has another revision than this program needs
+    ├── SecretsLocked   the key that opens the stored secrets is not here
     └── StoreConflict   the request contradicts what is stored (an unknown id, an ambiguous prefix)
+        ├── CollectionUnknown                           there are no documents under that name
+        ├── VersionConflict                             the document is not what the writer has seen
+        └── ModelMissing, ModelDiffers, VectorsDiffer   vectors: none, of another model, of other lengths
 
 Law of this room: messages name the thing and the cure and carry no SQL, since they can reach clients.
 The database's own words are the ``__cause__``, which is logged.

@@ -78,6 +78,17 @@ _TEXT = {
 }
 
 
+class ModelMissing(StoreConflict):
+    """The collection has no embedding model, so no vectors to search by."""
+
+    def __init__(self, collection: str) -> None:
+        super().__init__(
+            f"The collection '{collection[:64]}' has no vectors. "
+            f"Run: studio documents embed {collection[:64]} FAMILY/MODEL"
+        )
+        self.code = "embedding_model_missing"
+
+
 class ModelDiffers(StoreConflict):
     """The collection has another embedding model."""
 

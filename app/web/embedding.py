@@ -14,7 +14,7 @@ from app.agents.vector_search import MOST_ON_DEMAND, TooManyMissing
 from app.engine import embedding
 from app.errors import ApiError, Problem, ValidationFailed
 from app.store.documents import CollectionUnknown
-from app.store.vectors import ModelDiffers, VectorsDiffer
+from app.store.vectors import ModelDiffers, ModelMissing, VectorsDiffer
 from app.web.http import services
 from plugins.connections import NotConfigured, RegistryError
 from providers.spec import ProviderError
@@ -54,14 +54,11 @@ def search(collection: str, query: str, limit: int) -> list[Passage]:
     parts = services()
     parts.store.documents.collection_id(collection)
     model = parts.store.documents.vectors.model(collection)
-    if model is None:
-        cure = f"studio documents embed {collection} FAMILY/MODEL"
-        raise ApiError(
-            409, "embedding_model_missing", f"The collection '{collection}' has no vectors. Run: {cure}"
-        )
-    if not query.strip():  # nobody is asked, and nothing is made for it
-        return []
     with _judged():
+        if model is None:
+            raise ModelMissing(collection)
+        if not query.strip():  # nobody is asked, and nothing is made for it
+            return []
         embedding.fill(parts, collection, model, most=MOST_ON_DEMAND)
         return embedding.search(parts, collection, query, limit, model)
 
@@ -76,7 +73,7 @@ def _judged(stored: str = "") -> Iterator[None]:
         ) from None
     except RegistryError as error:
         raise ValidationFailed([Problem(FIELD, error.message)]) from None
-    except (ModelDiffers, VectorsDiffer, TooManyMissing) as refused:
+    except (ModelDiffers, ModelMissing, VectorsDiffer, TooManyMissing) as refused:
         raise ApiError(409, refused.code, refused.message) from None
     except ProviderError as error:
         raise ApiError(502, error.code, f"{error.message}{stored}") from error
