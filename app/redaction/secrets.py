@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote, urlsplit
 
-from app.redaction.values import MASK, SHORTEST, ValueMask
+from app.redaction.values import MASK, SHORTEST, value_mask
 
 _SECRET_NAME = (
     r"(?:api[_-]?key|apikey|key|token|secret|password|passwd|pwd|signature|sig|credential|code|auth)"
 )
-_SECRET_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
+_SECRET_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASS|PASSWD|PASSWORD|CREDENTIALS?)$")
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # scheme://user:password@host
@@ -72,7 +72,7 @@ def mask(text: str, known: Iterable[str] = ()) -> str:
     :param known: values that are secret whatever they look like (see :func:`known_secrets`); those
         shorter than six characters are ignored. Their quoted and encoded forms are masked too.
     """
-    text = ValueMask(known).text(text)
+    text = value_mask(known).text(text)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text

@@ -8,10 +8,12 @@ foresaw was sent back on purpose, by someone who has it anyway.
 from __future__ import annotations
 
 import base64
+import functools
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator
+import typing as t
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from app import encoding
@@ -54,12 +56,39 @@ class ValueMask:
     def json(self, text: str) -> str:
         """``text`` without the values. Where it is JSON that spells one in its own way, it is written anew."""
         text = self.text(text)
+        if "\\" not in text:  # JSON has no other way to spell
+            return text
         try:
             plain = encoding.dumps(encoding.loads(text)).decode()
         except ValueError:
             return text
         masked = self.text(plain)
         return text if masked == plain else masked
+
+    def value(self, value: t.Any) -> t.Any:
+        """A JSON value without the values, in its keys and numbers too; the same one where it holds none."""
+        written = encoding.dumps(value).decode()
+        return value if self.text(written) == written else self._without(value)
+
+    def _without(self, value: t.Any) -> t.Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self._without(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._without(item) for item in value]
+        written = encoding.dumps(value).decode()
+        return value if self.text(written) == written else MASK
+
+
+def value_mask(values: Iterable[str]) -> ValueMask:
+    """The mask of ``values``; that of the same ones is made once, since making it costs more than using it."""
+    return _made(frozenset(values))
+
+
+@functools.lru_cache(maxsize=64)
+def _made(values: frozenset[str]) -> ValueMask:
+    return ValueMask(values)
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ and never replaced: what it sealed could not be read any more.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import tempfile
 import typing as t
@@ -16,6 +17,8 @@ from app.store.errors import StoreFailed
 
 if t.TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
+
+log = logging.getLogger("studio.store")
 
 KEY_FILE = "secrets.key"
 
@@ -61,12 +64,12 @@ class Sealer:
         except InvalidToken:
             raise SecretsLocked(f"The secret {name} was sealed with another key. {self._cure()}") from None
 
-    def renew(self, sealed: bytes) -> bytes:
+    def renew(self, name: str, sealed: bytes) -> bytes:
         """The same value sealed with the first key.
 
         :raises SecretsLocked: see :meth:`open`.
         """
-        return self._fernet().encrypt(self.open("to renew", sealed).encode("utf-8", "surrogatepass"))
+        return self._fernet().encrypt(self.open(name, sealed).encode("utf-8", "surrogatepass"))
 
     def _fernet(self) -> MultiFernet:
         if self._keys is None:
@@ -81,6 +84,8 @@ class Sealer:
 
     def _from_file(self) -> tuple[str, ...]:
         try:
+            if self._file.stat().st_mode & 0o077:
+                log.warning("others may read the key of the secrets; cure: chmod 600 %s", self._file)
             return (self._file.read_text(encoding="ascii").strip(),)
         except FileNotFoundError:
             raise SecretsLocked(f"Secrets are stored, but their key is not here. {self._cure()}") from None

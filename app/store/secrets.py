@@ -6,7 +6,7 @@ or error holds one. Values are opened one by one, when they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -22,6 +22,8 @@ from app.store.writer import Writer
 
 #: Most secrets of an installation: all of them are read at once.
 MOST = 1000
+#: Most values that are kept out of logs; beyond, those that were used longest ago are forgotten.
+MOST_USED = 2 * MOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,12 @@ class SecretRow:
 class SecretValues(Mapping[str, str]):
     """Secrets by name, as of one moment; each is opened when it is first asked for."""
 
-    __slots__ = ("_opened", "_sealed", "_sealer")
+    __slots__ = ("_opened", "_sealed", "_sealer", "_used")
 
-    def __init__(self, sealer: Sealer, sealed: Mapping[str, bytes]) -> None:
+    def __init__(self, sealer: Sealer, sealed: Mapping[str, bytes], used: Callable[[str], None]) -> None:
         self._sealer = sealer
         self._sealed = sealed
+        self._used = used
         self._opened: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -54,6 +57,7 @@ class SecretValues(Mapping[str, str]):
         value = self._opened.get(name)
         if value is None:
             value = self._opened[name] = self._sealer.open(name, self._sealed[name])
+            self._used(value)
         return value
 
     def __contains__(self, name: object) -> bool:
@@ -68,10 +72,6 @@ class SecretValues(Mapping[str, str]):
     def holds(self, sealed: Mapping[str, bytes]) -> bool:
         """Whether these are exactly ``sealed``."""
         return self._sealed == sealed
-
-    def opened(self) -> tuple[str, ...]:
-        """The values that were asked for: all that anything this process has done can hold."""
-        return tuple(self._opened.values())
 
 
 def unknown(name: str) -> BlockError:
@@ -89,7 +89,8 @@ class Secrets:
         self._backend, self._writer, self._catalog, self._clock = backend, writer, catalog, clock
         self._sealer = sealer
         self._generation = -1
-        self._values = SecretValues(sealer, {})
+        self._used: dict[str, None] = {}
+        self._values = SecretValues(sealer, {}, self._use)
         c = secrets.c
         this = c.name == bindparam("called")
         self._all = backend.prepare(select(*secrets.columns).order_by(c.name).with_for_update())
@@ -148,7 +149,7 @@ class Secrets:
             rows = link.rows(self._all, {})
             for name, sealed, *_ in rows:
                 link.execute(
-                    self._update, {"called": name, "new": self._sealer.renew(bytes(sealed)), "at": now}
+                    self._update, {"called": name, "new": self._sealer.renew(name, bytes(sealed)), "at": now}
                 )
             self._catalog.bump(link)
             return len(rows)
@@ -171,10 +172,16 @@ class Secrets:
         if generation != self._generation:
             sealed: dict[str, bytes] = {row[0]: bytes(row[1]) for row in self._backend.rows(self._list, {})}
             if not self._values.holds(sealed):
-                self._values = SecretValues(self._sealer, sealed)
+                self._values = SecretValues(self._sealer, sealed, self._use)
             self._generation = generation
         return self._values
 
     def opened(self) -> tuple[str, ...]:
-        """The values this process has used; touches no database."""
-        return self._values.opened()
+        """The values this process has used, replaced and removed ones too; touches no database."""
+        return tuple(self._used)
+
+    def _use(self, value: str) -> None:
+        self._used.pop(value, None)
+        self._used[value] = None
+        if len(self._used) > MOST_USED:
+            del self._used[next(iter(self._used))]

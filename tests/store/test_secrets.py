@@ -89,6 +89,25 @@ def test_only_values_that_were_asked_for_are_opened(store):
     assert store.secrets.opened() == ("value of B_KEY",)
 
 
+def test_values_that_were_used_stay_known_when_secrets_change(store):
+    """A call that began with one may still fail, and its server say it back into the log."""
+    for name in ("A_KEY", "B_KEY"):
+        store.secrets.set(name, f"value of {name}")
+        store.secrets.values()[name]
+    store.secrets.set("A_KEY", "another value")
+    store.secrets.remove("B_KEY")
+    assert dict(store.secrets.values()) == {"A_KEY": "another value"}
+    assert store.secrets.opened() == ("value of A_KEY", "value of B_KEY", "another value")
+
+
+def test_the_values_longest_not_used_are_forgotten_at_last(store, monkeypatch):
+    monkeypatch.setattr(module, "MOST_USED", 2)
+    for number in range(3):
+        store.secrets.set("KEY", f"value {number}")
+        store.secrets.values()["KEY"]
+    assert store.secrets.opened() == ("value 1", "value 2")
+
+
 def test_the_key_file_is_its_owners_alone_and_made_by_the_first_secret(store, settings):
     file = settings.data_dir / "secrets.key"
     store.secrets.values()
@@ -99,6 +118,14 @@ def test_the_key_file_is_its_owners_alone_and_made_by_the_first_secret(store, se
     store.secrets.set("OTHER", "some-value")
     assert file.read_bytes() == made
     assert [path.name for path in settings.data_dir.iterdir() if "secrets" in path.name] == ["secrets.key"]
+
+
+def test_a_key_file_that_others_may_read_is_told(settings, open_store, caplog):
+    open_store(settings).secrets.set("KEY", "some-value")
+    file = settings.data_dir / "secrets.key"
+    file.chmod(0o640)
+    assert open_store(settings).secrets.values()["KEY"] == "some-value"
+    assert caplog.messages == [f"others may read the key of the secrets; cure: chmod 600 {file}"]
 
 
 def test_without_the_key_nothing_opens_and_nothing_is_sealed_with_a_new_one(settings, open_store):
@@ -131,7 +158,7 @@ def test_another_key_is_told_and_changes_nothing(settings, open_store):
         store.secrets.values()["KEY"]
     with pytest.raises(SecretsLocked):
         store.secrets.set("OTHER", "some-value")
-    with pytest.raises(SecretsLocked):
+    with pytest.raises(SecretsLocked, match="The secret KEY was sealed with another key"):
         store.secrets.rotate()
     assert [row.name for row in store.secrets.list()] == ["KEY"]
 
