@@ -11,7 +11,7 @@ import typing as t
 
 from flask import Blueprint, Flask, Response, g, request
 
-from app.engine.registry import Run, RunRequest
+from app.engine.registry import RunRequest
 from app.errors import Problem, ValidationFailed
 from app.schemas.requests import ExecuteBody, load_execute
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
@@ -130,15 +130,8 @@ class Executor:
             answer_blocks=run_request.workflow.answer_agents(),
         )
 
-        def start(subscriber: t.Any) -> Run:
-            return self._services.runs.start(run_request, (subscriber,), address=address)
-
-        def forgone() -> None:
-            if run_request.thread is not None:
-                self._services.store.threads.leave(run_request.thread)
-
-        return streaming.respond(
-            AgentEvents(options), start, dict(agreed.echo), run_request.run_id, forgone=forgone
+        return streaming.respond_run(
+            self._services, run_request, AgentEvents(options), dict(agreed.echo), address
         )
 
     def _begin(self, run_request: RunRequest, address: str) -> Response:

@@ -11,7 +11,7 @@ import typing as t
 
 from flask import Blueprint, Flask, Response, g, request
 
-from app.engine.registry import Run, RunRequest
+from app.engine.registry import RunRequest
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.requests import RunsBody, load_runs
 from app.store.threads import ThreadRow
@@ -97,14 +97,7 @@ class RunEventsView:
             heard.closing,
         )
 
-        def start(subscriber: t.Any) -> Run:
-            return self._services.runs.start(run_request, (subscriber,), address=address)
-
-        def forgone() -> None:
-            if run_request.thread is not None:
-                self._services.store.threads.leave(run_request.thread)
-
-        return streaming.respond(RunEvents(options), start, {}, run_request.run_id, forgone=forgone)
+        return streaming.respond_run(self._services, run_request, RunEvents(options), {}, address)
 
 
 def _run_request(found: Runnable, body: RunsBody, who: Caller, run_id: str, thread: ThreadRow) -> RunRequest:

@@ -22,6 +22,8 @@ from app.web.sweep import StreamService
 from app.web.watch import Handle, watch_request
 
 if t.TYPE_CHECKING:
+    from app.engine.run import RunRequest
+    from app.engine.services import Services
     from app.web.relay import Relayed
 
 log = logging.getLogger("studio.streams")
@@ -54,6 +56,30 @@ def respond(
     :param forgone: called instead when the answer is thrown away, and when ``start`` fails.
     """
     return answer(Stream(projection, start, service(current_app), after, forgone), headers, run_id)
+
+
+def respond_run(
+    services: Services,
+    run_request: RunRequest,
+    projection: Projection,
+    headers: Mapping[str, str],
+    address: str,
+) -> Response:
+    """The streaming answer that starts a run; see :func:`respond`.
+
+    A thread that the run has entered is left when the answer is thrown away before it began.
+
+    :param address: of the client, by which runs are limited.
+    """
+
+    def start(subscriber: Subscriber) -> Run:
+        return services.runs.start(run_request, (subscriber,), address=address)
+
+    def forgone() -> None:
+        if run_request.thread is not None:
+            services.store.threads.leave(run_request.thread)
+
+    return respond(projection, start, headers, run_request.run_id, forgone=forgone)
 
 
 def answer(stream: Stream | Relayed, headers: Mapping[str, str], run_id: str) -> Response:
