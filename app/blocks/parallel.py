@@ -50,10 +50,11 @@ class ParallelConfig:
 
 def check(config: ParallelConfig, path: str) -> list[tuple[str, str]]:
     """Branches or items, one of the two."""
+    problems = []
     if (config.branches is None) == (config.items is None):
-        return [(path, "needs either branches or items")]
+        problems.append((path, "needs either branches or items"))
     names = config.branches or ()
-    problems = [
+    problems += [
         (f"{path}.branches[{n}]", "must be a non-empty name without a colon")
         for n, name in enumerate(names)
         if not name or ":" in name

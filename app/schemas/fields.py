@@ -127,12 +127,10 @@ class Choice(Strict):
         listed = " | ".join(str(c) for c in self.choices)
         near = ""
         if isinstance(value, str):
-            near = did_you_mean(value, [c for c in self.choices if isinstance(c, str)]).partition(
-                "There are"
-            )[0]
-        raise ValidationError(
-            f"must be one of {listed}, not {shown(value)}. {near}".rstrip(". ") + "." * bool(near)
-        )
+            names = [choice for choice in self.choices if isinstance(choice, str)]
+            near = did_you_mean(value, names).partition("There are")[0].rstrip()
+        message = f"must be one of {listed}, not {shown(value)}"
+        raise ValidationError(f"{message}. {near}" if near else message)
 
 
 class Items(Strict):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.errors import Problem
@@ -82,13 +82,19 @@ class ConfigChecks:
         common, config, problems = _loaded(block_type, entry.config, own, path)
         problems += self._agents(block_type, entry.config, path, {problem.path for problem in problems})
         problems += self._templates(block_type.config, entry.config, path)
-        if config is not None:
-            problems += self._own_rules(block_type, config, path)
+        right, wrong = (
+            (config, ()) if config is not None else _in_part(block_type, entry.config, problems, path)
+        )
+        if right is not None:
+            found = self._own_rules(block_type, right, path)
+            problems += [problem for problem in found if not _below(problem.path, wrong)]
         self._findings.problems += problems
         self._models(entry.config, own, path)
-        uses = block_type.uses(config) if config is not None and block_type.uses is not None else ()
+        uses = block_type.uses(right) if right is not None and block_type.uses is not None else ()
         for use in uses:
-            self._use(use, join(path, *use.path))
+            where = join(path, *use.path)
+            if not _below(where, wrong):
+                self._use(use, where)
         if config is None or common is None:
             return None
         structured = getattr(config, "response_format", None) is not None
@@ -215,3 +221,21 @@ def _loaded(
     config: t.Any
     config, more = derive.load(t.cast("type[t.Any]", block_type.config), rest, path)
     return common, config, problems + more
+
+
+def _in_part(
+    block_type: BlockType, given: Mapping[str, t.Any], problems: Sequence[Problem], path: str
+) -> tuple[t.Any, tuple[str, ...]]:
+    """The config without its wrong keys, so that the rest is still looked at, and the paths of those; None when it
+    cannot do without them.
+    """
+    own = {entry.metadata.get("key", entry.name) for entry in dataclasses.fields(block_type.config)}
+    wrong = {key for key in given if any(_below(problem.path, [join(path, key)]) for problem in problems)}
+    right = {key: value for key, value in given.items() if key in own - wrong}
+    config: t.Any = derive.load(t.cast("type[t.Any]", block_type.config), right, path)[0]
+    return config, tuple(join(path, key) for key in wrong)
+
+
+def _below(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of ``places``, or leads to something inside of one."""
+    return any(path == place or path.startswith((f"{place}.", f"{place}[")) for place in places)

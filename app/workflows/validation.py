@@ -233,11 +233,10 @@ class _Compiler:
         for index, known in enumerate(entries):
             if known is not None:
                 places.setdefault(known.id, join("blocks", index))
-        returning = {
-            name: [
-                handle for handle in handles if (kind := types[name]) is not None and handle in kind.returns
-            ]
-            for name, handles in containers.items()
+        returning = {  # a loop whose config is wrong is a loop all the same
+            name: [handle for handle in containers.get(name, kind.returns) if handle in kind.returns]
+            for name, kind in types.items()
+            if kind is not None and kind.returns
         }
 
         def leading_back(start: str, given: t.Iterable[Edge]) -> set[Edge]:
