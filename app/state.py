@@ -93,7 +93,7 @@ class BlockState(msgspec.Struct):
     step: ev.SequenceStep | None = None
     debate: int | None = None
 
-    def standing(self) -> str:
+    def standing_text(self) -> str:
         """The text of the block as a reader has it who is shown all of it."""
         if self.settled is not None:
             return self.settled

@@ -88,9 +88,8 @@ class _Instance:
             return self._executed(output)
         finally:
             run.queue_time.block(-counts)
-            self._context = (
-                None  # they hold each other: a run is freed with its last use, not by a collection
-            )
+            # They hold each other: a run is freed with its last use, not by a collection.
+            self._context = None
 
     def _output(self) -> Mapping[str, t.Any]:
         """The block's output, after up to ``retries`` further attempts."""

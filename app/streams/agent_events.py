@@ -110,7 +110,7 @@ class AgentEvents:
         """What a reader has to know of a block it missed: its text, and its open calls."""
         state = self._text_of(block.block)
         if state is not None and (state.live or block.settled is not None):
-            text = block.standing()
+            text = block.standing_text()
             state.turn_length = 0 if block.turn < 0 else sum(map(len, block.live))
             if text:
                 joint = "\n\n" if self._options.separator and self._another_stands(state) else ""

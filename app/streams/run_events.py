@@ -144,7 +144,7 @@ class RunEvents:
         if block.status == "running":
             self._nodes[block.block] = node
             yield self._node_starts(block.block, node)
-        text = block.standing() if block.block == self._options.lone else ""
+        text = block.standing_text() if block.block == self._options.lone else ""
         if text:
             if self._lone is not None:
                 self._sent = len(text)

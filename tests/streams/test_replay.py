@@ -239,4 +239,4 @@ def test_the_log_keeps_the_newest_and_knows_how_the_rest_stood(sealed: bool) -> 
     assert [e.seq for e in log.after(5, 9)] == [6, 7]
     assert log.after(7, 9) == []
     assert log.base is not None
-    assert log.base.blocks["a"].standing() == "34"
+    assert log.base.blocks["a"].standing_text() == "34"
