@@ -48,16 +48,16 @@ def test_greenlets_sockets_and_runs_are_back_where_they_were(
     try:
         with services(tmp_path) as made:
             warm, _ = start(made, agent("openai-compatible/silent"))
-            wait_until(lambda: gevent.sleep(0.001) or silent.open == 1, "the first model call came")
+            wait_until(lambda: silent.open == 1, "the first model call came")
             warm.cancel("stop_requested")
             assert warm.done.wait(10)
-            wait_until(lambda: gevent.sleep(0.001) or silent.open == 0, "the first upstream is closed")
+            wait_until(lambda: silent.open == 0, "the first upstream is closed")
             before = leaks.take()
             started = [start(made, agent("openai-compatible/silent")) for _ in range(RUNS)]
-            wait_until(lambda: gevent.sleep(0.01) or silent.open == RUNS, "every model call came")
+            wait_until(lambda: silent.open == RUNS, "every model call came")
             for run, recorder in started:
                 run.reader_gone(recorder)
-            wait_until(lambda: gevent.sleep(0.001) or silent.open == 0, "every upstream is closed", 20)
+            wait_until(lambda: silent.open == 0, "every upstream is closed", 20)
             for run, _ in started:
                 assert run.done.wait(20)
                 assert isinstance(run.ending, ev.RunCancelled)

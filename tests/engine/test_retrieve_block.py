@@ -6,7 +6,6 @@ import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-import gevent
 import greenlet
 import pytest
 
@@ -16,6 +15,7 @@ from app.engine.services import Services
 from app.store.documents import Draft
 from tests.engine.flows import document, ended, finished, problems, stopped
 from tests.support.engine import Recorder, services, start
+from tests.support.servers import wait_until
 
 PAGES = {
     "leave.md": "Every employee has 30 days of holidays a year.\n\nSick leave is paid from the first day.",
@@ -158,8 +158,7 @@ def test_a_stop_ends_a_search_at_once(made: Services, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(backend, "slow", slow)
     run, recorder = start(made, flow(), {"message": "holidays"})
-    while not searching:
-        gevent.sleep(0.001)
+    wait_until(lambda: searching, "it searches")
     stopped(run, recorder)
     assert left == [True]
     assert finished(recorder)[-1] == ("find", "failed", 1)

@@ -209,9 +209,7 @@ def test_what_waits_for_its_turn_in_a_parallel_block(
         "p -exit> z",
     )
     run, recorder = start(made, flow)
-    wait_until(
-        lambda: gevent.sleep(0.001) or going <= {state.block for state in run.state.open_blocks()}, "they run"
-    )
+    wait_until(lambda: going <= {state.block for state in run.state.open_blocks()}, "they run")
     run.cancel("stop_requested")
     assert run.done.wait(20)
     assert recorder.envelopes[-1].event.following == following
@@ -260,7 +258,7 @@ def test_a_stop_in_line_for_a_slot(tmp_path: Path, vendor: Vendor, monkeypatch: 
         call = vendor.next_call()
         second, recorder = start(made, flow)
         queue = made.limits.line("openai-compatible", 1)
-        wait_until(lambda: gevent.sleep(0.001) or len(queue) == 1, "the second call waits")
+        wait_until(lambda: len(queue) == 1, "the second call waits")
         second.cancel("stop_requested")
         assert second.done.wait(20)
         assert recorder.envelopes[-1].event.following == ("z",)
@@ -285,7 +283,7 @@ def test_a_stop_while_a_call_is_put_off(
     with services(tmp_path, clock=clock) as made:
         run, recorder = start(made, flow)
         vendor.next_call().answer(503)
-        wait_until(lambda: gevent.sleep(0.001) or clock.slept, "it waits to ask again")
+        wait_until(lambda: clock.slept, "it waits to ask again")
         run.cancel("stop_requested")
         assert run.done.wait(20)
         assert recorder.envelopes[-1].event.following == ("z",)
@@ -387,7 +385,7 @@ def test_the_last_reader_leaves(made: Services, name: str) -> None:
     run.attach(inner)
     run.reader_gone(inner)
     assert run.status == "running", "the recorder still reads"
-    wait_until(lambda: gevent.sleep(0.001) or "it" in run.state.blocks, "it runs")
+    wait_until(lambda: "it" in run.state.blocks, "it runs")
     run.readers.remove(recorder)
     assert run.done.wait(20)
     end = recorder.envelopes[-1].event
