@@ -17,6 +17,7 @@ from app.schemas import derive
 from app.schemas.paths import did_you_mean, join, shown
 from app.workflows.template_syntax import is_template, strings_in
 from plugins.spec.mcp import McpServer, McpServers
+from plugins.spec.tools import Approval
 
 NO_SERVERS = McpServers()
 MAX_TOOLS = 128
@@ -36,7 +37,7 @@ class McpEntry:
         default=False,
         metadata={"doc": "Fail the block with `mcp_unavailable` when the server cannot be reached."},
     )
-    approval: t.Literal["never", "always", "ask_once"] = "never"
+    approval: Approval = "never"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ def _system_now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+#: Whether a person has to allow a tool's calls.
 Approval = t.Literal["never", "always", "ask_once"]
 
 

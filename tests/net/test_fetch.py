@@ -10,6 +10,7 @@ from app.engine.scope import Cancelled, RunScope
 from app.net.client import fetch
 from plugins.spec.tools import ToolFailed
 from tests.net.server import Script, Waits, says, silent
+from tests.support.servers import wait_until
 
 LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
 
@@ -280,8 +281,7 @@ def test_cancelling_closes_the_connection():
                 caught.append(cancelled.cause)
 
         greenlet = gevent.spawn(run)
-        while not server.requests:
-            gevent.sleep(0.01)
+        wait_until(lambda: server.requests, "the server is asked")
         scope.cancel("stop_requested")
         greenlet.join(5)
         assert server.closed.wait(5)
