@@ -66,7 +66,7 @@ class RunningBlock:
         self.new_id = services.clock.new_id
         self._journal = run.journal.bind(self.block, self.execution)
         self._due: dict[tuple[str, int | None], None] = {}
-        self._at_once = 0
+        self._max_concurrency = 0
 
     @property
     def journal(self) -> BlockJournal:
@@ -126,19 +126,19 @@ class RunningBlock:
             self.block,
         )
 
-    def expect(self, bodies: Sequence[tuple[str, int | None]], at_once: int) -> None:
+    def expect(self, bodies: Sequence[tuple[str, int | None]], max_concurrency: int) -> None:
         """Say which bodies will run."""
         self._due = dict.fromkeys(bodies)
-        self._at_once = at_once
+        self._max_concurrency = max_concurrency
 
     def standing(self) -> Bodies:
         """What it has yet to run, for :func:`app.engine.following.following`."""
         regions = self._run.request.workflow.regions
         due = [
             Interrupted(regions[self._config.id, handle], {}, self._within(index, None))
-            for handle, index in islice(self._due, self._at_once)
+            for handle, index in islice(self._due, self._max_concurrency)
         ]
-        return Bodies(not self._at_once, due, self._at_once)
+        return Bodies(not self._max_concurrency, due, self._max_concurrency)
 
     def child(self, given: t.Any) -> t.Any:
         """Run the workflow this block's config names."""

@@ -28,12 +28,12 @@ class Bodies:
     """What a block that runs bodies had yet to run when it was stopped.
 
     :ivar decides: it decides after each what comes next, as a loop does; then ``due`` is empty.
-    :ivar due: bodies it had not begun, in order. :ivar at_once: most that run at the same time.
+    :ivar due: bodies it had not begun, in order. :ivar max_concurrency: most that run at the same time.
     """
 
     decides: bool
     due: Sequence[Interrupted] = ()
-    at_once: int = 0
+    max_concurrency: int = 0
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class _Look:
         going = [self.at(body) for body in self._by_owner.get(owner, [])]
         more = self._bodies.get(owner)
         if more is not None:
-            free = more.at_once - sum(map(bool, going))
+            free = more.max_concurrency - sum(map(bool, going))
             going += [self.at(body) for body in more.due[:free]]
         found = [name for each in going for name in each]
         return found or ([owner] if more is not None and more.decides else [])

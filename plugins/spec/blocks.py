@@ -104,12 +104,12 @@ class BlockContext(t.Protocol):
         :raises BlockError: a block in it failed; everything else in it has ended.
         """
 
-    def expect(self, bodies: t.Sequence[tuple[str, int | None]], at_once: int) -> None:
+    def expect(self, bodies: t.Sequence[tuple[str, int | None]], max_concurrency: int) -> None:
         """Say which bodies (handle, index) will run, in order: a stop then names what of them would have come next.
 
         Without it, a stopped block that nothing goes on in is named itself, as one that decides anew after each body.
 
-        :param at_once: most that run at the same time.
+        :param max_concurrency: most that run at the same time.
         """
 
     def child(self, given: t.Any) -> t.Any:
