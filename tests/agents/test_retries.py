@@ -14,6 +14,7 @@ from app import events as ev
 from app.agents.backoff import MAX_BACKOFF_S, MAX_RETRY_AFTER_S
 from tests.agents.conftest import Agents
 from tests.field.wires import sse
+from tests.support.servers import wait_until
 from tests.support.vendor import Call
 
 MODEL = "priced/one"
@@ -156,8 +157,7 @@ def test_a_stop_ends_the_wait(agents: Agents) -> None:
     agents.clock.hold = gevent.event.Event()
     live = agents.start(MODEL)
     refused(429, retry_after="30")(live.call())
-    while not agents.clock.slept:
-        gevent.sleep(0)
+    wait_until(lambda: agents.clock.slept, "it waits to ask again")
     live.run.cancel("stop_requested")
     assert isinstance(live.end().terminal, ev.RunCancelled)
 
