@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
-from plugins import guard, model_map, problems, time_limit, wires
+from plugins import model_map, problems, wires
 from plugins.capabilities import Origin
 from plugins.connections import (
     NotConfigured,
@@ -27,6 +25,7 @@ from plugins.connections import (
     max_concurrency,
     variable_prefix,
 )
+from plugins.contributions import Contributions, Wanted
 from plugins.embedders import Embedders
 from plugins.listing import Job, Listings
 from plugins.manager import PluginManager
@@ -45,8 +44,6 @@ _CACHE_LIMIT = 1024
 #: Of claims more are kept: the capability table has one for every model that is known by name.
 _CLAIMS_LIMIT = 8192
 _NO_SERVERS = McpServers()
-
-_T = t.TypeVar("_T")
 
 
 class UnknownFamily(RegistryError):
@@ -74,77 +71,28 @@ class Registry:
         self._resolved: dict[
             tuple[str, float | None, float], tuple[tuple[str | None, ...], ResolvedModel]
         ] = {}
-        #: By hook, the plugin of each id.
-        self._owners: dict[str, dict[str, str]] = {}
+        given = self._given = Contributions(manager)
         self.families: dict[str, ProviderFamily] = {}
-        judge = self._family_problem
-        self._collect("provider_families", ProviderFamily, lambda family: family.id, judge, self.families)
+        given.collect(
+            Wanted("provider_families", ProviderFamily, lambda family: family.id, self._family_problem),
+            self.families,
+        )
         self._variables = {family.id: Variables(family) for family in self.families.values()}
         self.embedders = Embedders(self.families, self._variables, self._split)
-        self.block_types: dict[str, BlockType] = self._collect(
-            "block_types", BlockType, lambda block_type: block_type.type_name, problems.of_block_type
+        self.block_types: dict[str, BlockType] = given.collect(
+            Wanted("block_types", BlockType, lambda block_type: block_type.type_name, problems.of_block_type)
         )
-        self.tools: dict[str, Tool] = self._collect("tools", Tool, lambda tool: tool.name, problems.of_tool)
-        self.detectors: dict[str, Detector] = self._collect(
-            "pii_detectors",
-            Detector,  # type: ignore[type-abstract]  # a protocol, asked by isinstance
-            lambda detector: detector.name,
-            problems.of_detector,
+        self.tools: dict[str, Tool] = given.collect(
+            Wanted("tools", Tool, lambda tool: tool.name, problems.of_tool)
         )
-
-    def _collect(
-        self,
-        hook: str,
-        kind: type[_T],
-        id_of: t.Callable[[_T], str],
-        problem_of: t.Callable[[str, _T, str], str | None],
-        into: dict[str, _T] | None = None,
-    ) -> dict[str, _T]:
-        """What the plugins give to ``hook``, by id; what cannot be used is reported.
-
-        :param into: filled as they come, for a ``problem_of`` that looks at those before.
-        """
-        found: dict[str, _T] = {} if into is None else into
-        owners = self._owners[hook] = {}
-        for plugin, item in self.manager.collect(hook):
-            try:
-                if not self.manager.is_own(plugin):
-                    item = guard.hold(item, partial(self.manager.failed, plugin))
-                item_id, problem = self._judge(hook, kind, id_of, problem_of, plugin, item)
-                taken = item_id in found
-            except (Exception, SystemExit) as error:  # an id that is no text, a property: anybody's code
-                what = f"hook {hook} returned a {type(item).__name__} that cannot be used"
-                self.manager.failed(plugin, f"{what}: {time_limit.named(error)}")
-                continue
-            if taken:
-                problem = (
-                    f'{hook}: "{item_id}" of plugin "{plugin}" is left out, '
-                    f'plugin "{owners[item_id]}" has that id already; rename one'
-                )
-            if problem:
-                self.manager.failed(plugin, problem)
-                continue
-            found[item_id] = item
-            owners[item_id] = plugin
-            self.manager.contributed(plugin, hook, item_id)
-        return found
-
-    @staticmethod
-    def _judge(
-        hook: str,
-        kind: type[_T],
-        id_of: t.Callable[[_T], str],
-        problem_of: t.Callable[[str, _T, str], str | None],
-        plugin: str,
-        item: t.Any,
-    ) -> tuple[str, str | None]:
-        """An item's id, and what is wrong with it."""
-        if isinstance(item, Exception):
-            return "", str(item)
-        if not isinstance(item, kind):
-            return "", f"hook {hook} returned a {type(item).__name__}; it takes {kind.__name__} objects"
-        item_id = id_of(item)
-        return item_id, problem_of(item_id, item, plugin)
+        self.detectors: dict[str, Detector] = given.collect(
+            Wanted(
+                "pii_detectors",
+                Detector,  # type: ignore[type-abstract]  # a protocol, asked by isinstance
+                lambda detector: detector.name,
+                problems.of_detector,
+            )
+        )
 
     def _family_problem(self, family_id: str, family: ProviderFamily, plugin: str) -> str | None:
         if not _FAMILY_ID.fullmatch(family_id):
@@ -164,7 +112,7 @@ class Registry:
 
     def owner(self, family_id: str) -> str:
         """The plugin that a family is of."""
-        return self._owners["provider_families"][family_id]
+        return self._given.owner("provider_families", family_id)
 
     def resolve(
         self,

@@ -58,7 +58,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[t.Any]:
     services = app.extensions["studio"]
     services.plugins.manager.register(Many())
     services.plugins.families.update(Registry(services.plugins.manager).families)
-    services.plugins._owners["provider_families"]["many"] = "many"
+    services.plugins._given._owners["provider_families"]["many"] = "many"
     try:
         yield app
     finally:
