@@ -7,6 +7,7 @@ holds. A server that cannot be reached takes nothing else with it: the agent doe
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import typing as t
@@ -15,11 +16,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from app.agents.approval import with_approval
-from app.errors import BlockError
+from app.errors import BlockError, RunError
 from app.workflows import mcp_entries
 from app.workflows.mcp_entries import MAX_TOOLS, McpEntry
 from app.workflows.tool_entries import OPEN_OBJECT
 from plugins.spec import BlockContext, Tool, ToolContext, ToolFailed
+from providers.spec import Waits
 
 _LONGEST = 64
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
@@ -42,11 +44,29 @@ class Listed(t.NamedTuple):
 
 
 def listed(context: BlockContext, entries: Sequence[t.Any]) -> tuple[Listed, ...]:
-    """What the servers of an agent's entries have; entries of other kinds are passed over.
+    """What the servers of an agent's entries have, all asked at once; entries of other kinds are passed over.
 
-    :raises BlockError: ``mcp_unavailable``, ``mcp_tool_unknown``.
+    :raises BlockError: ``mcp_unavailable``, ``mcp_tool_unknown``. :raises RunError: ``template_failed``.
     """
-    return tuple(_of(context, mcp_entries.entry(raw)) for raw in entries if mcp_entries.is_mcp(raw))
+    wanted = [mcp_entries.entry(raw) for raw in entries if mcp_entries.is_mcp(raw)]
+    if len(wanted) < 2:
+        return tuple(_of(context, entry, context.waits) for entry in wanted)
+    found: dict[int, Listed | RunError] = {}
+
+    def ask(place: int, waits: Waits) -> None:
+        try:
+            found[place] = _of(context, wanted[place], waits)
+        except RunError as error:  # told below: the first entry's, not that of the fastest server
+            found[place] = error
+
+    context.gather([functools.partial(ask, place) for place in range(len(wanted))])
+    return tuple(_sound(found[place]) for place in range(len(wanted)))
+
+
+def _sound(found: Listed | RunError) -> Listed:
+    if isinstance(found, RunError):
+        raise found
+    return found
 
 
 def named(found: Sequence[Listed], taken: Collection[str]) -> McpTools:
@@ -87,12 +107,12 @@ def note(missing: Sequence[str]) -> str | None:
     )
 
 
-def _of(context: BlockContext, entry: McpEntry) -> Listed:
+def _of(context: BlockContext, entry: McpEntry, waits: Waits) -> Listed:
     title = entry.mcp if isinstance(entry.mcp, str) else mcp_entries.inline(entry.mcp).title
     try:
-        tools = context.mcp(entry.mcp, context.waits)
+        tools = context.mcp(entry.mcp, waits)
         if not {tool.name for tool in tools}.issuperset(entry.tools or ()):  # it may have got some since
-            tools = context.mcp(entry.mcp, context.waits, fresh=True)
+            tools = context.mcp(entry.mcp, waits, fresh=True)
     except ToolFailed as failed:
         if entry.required:
             message = f"The MCP server {title} cannot be used; try again, or look into the log of the server."
@@ -121,7 +141,11 @@ def _stand_in(context: BlockContext, entry: McpEntry, name: str) -> Tool:
     """A tool whose server is away: a call tries once more to reach it."""
 
     def run(arguments: dict[str, t.Any], used: ToolContext) -> t.Any:
-        for tool in context.mcp(entry.mcp, used.waits):
+        try:
+            tools = context.mcp(entry.mcp, used.waits)
+        except RunError as error:  # a secret that is gone by now, for instance
+            raise ToolFailed(error.message) from None
+        for tool in tools:
             if tool.name == name:
                 return tool.run(arguments, used)
         raise ToolFailed(f"The server has no tool {name}.")

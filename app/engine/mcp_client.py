@@ -12,15 +12,14 @@ import logging
 import os
 import time
 import typing as t
-from collections.abc import Mapping
 
 from gevent.event import Event
 
 from app import encoding
 from app.config import Settings
 from app.engine.mcp_pipe import HostPipe, Unavailable
-from app.redaction.values import ValueMask
-from app.schemas.json_schema import check_schema
+from app.net.request import sendable
+from app.redaction.values import ValueMask, value_mask
 from plugins.spec import Tool, ToolContext, ToolFailed
 from plugins.spec.mcp import McpServer
 from providers.spec import Waits
@@ -33,7 +32,8 @@ FRESH_S = 300.0
 GIVE_UP_S = 30.0
 #: Most lists of tools that are kept.
 MAX_KEPT = 256
-_OPEN: Mapping[str, t.Any] = {"type": "object", "properties": {}}
+#: Most characters of what a model is told of a failure.
+MAX_FAILURE = 20_000
 Message = dict[str, t.Any]
 
 
@@ -44,19 +44,22 @@ class ServerUse(t.NamedTuple):
     """
 
     server: McpServer
-    secrets: tuple[str, ...] = ()
+    secrets: frozenset[str] = frozenset()
 
 
 class _Asked:
-    """A request under way; several may wait for it. ``key``: of the server whose tools are asked for."""
+    """A request under way; several may wait for it. ``key``: of the server whose tools are asked for. ``stale``: the
+    server said meanwhile that they are others.
+    """
 
-    __slots__ = ("answer", "came", "key", "number", "waiting")
+    __slots__ = ("answer", "came", "key", "number", "stale", "waiting")
 
     def __init__(self, number: int, key: str | None) -> None:
         self.number = number
         self.key = key
         self.answer: Message | None = None
         self.came = Event()
+        self.stale = False
         self.waiting = 0
 
 
@@ -93,10 +96,11 @@ class McpClient:
         kept = self._tools.get(key)
         if kept is not None and time.monotonic() - kept[0] < FRESH_S:
             return kept[1]  # another one who waited was first
-        tools = tuple(self._made(use, raw) for raw in _told(answer)["tools"])
+        tools = self._made_of(use, answer)
         if len(self._tools) >= MAX_KEPT:
             self._tools.clear()
-        self._tools[key] = (time.monotonic(), tools)
+        if not asked.stale:
+            self._tools[key] = (time.monotonic(), tools)
         return tools
 
     def close(self) -> None:
@@ -105,44 +109,41 @@ class McpClient:
 
     # -- calls -------------------------------------------------------------------------------
 
-    def _made(self, use: ServerUse, raw: Message) -> Tool:
-        def run(arguments: dict[str, t.Any], context: ToolContext) -> t.Any:
-            return self._call(use, raw["name"], arguments, context.waits)
+    def _made_of(self, use: ServerUse, answer: Message) -> tuple[Tool, ...]:
+        hidden = value_mask(use.secrets)
+        found = _told(answer, hidden)["tools"]
+        return tuple(
+            self._made(use, raw["name"], shown) for raw, shown in zip(found, hidden.value(found), strict=True)
+        )
 
-        parameters = raw["schema"]
-        if isinstance(parameters, dict) and parameters.get("type", "object") == "object":
-            parameters = {"type": "object", "properties": {}, **parameters}
-        problem = check_schema(parameters) or (None if parameters.get("type") == "object" else "is no object")
-        if problem is not None:
-            log.warning("%s: the schema of %s %s", use.server.title, raw["name"][:100], problem[:300])
-            parameters = _OPEN
-        return Tool(raw["name"], raw["description"], parameters, run, idempotent=raw["idempotent"])
+    def _made(self, use: ServerUse, name: str, shown: Message) -> Tool:
+        """A tool. ``name``: what its server calls it; ``shown``: what a model may see of it."""
+        if shown["problem"] is not None:
+            log.warning("%s: the schema of %s %s", use.server.title, shown["name"][:100], shown["problem"])
+
+        def run(arguments: dict[str, t.Any], context: ToolContext) -> t.Any:
+            return self._call(use, name, arguments, context.waits)
+
+        return Tool(shown["name"], shown["description"], shown["schema"], run, idempotent=shown["idempotent"])
 
     def _call(self, use: ServerUse, name: str, arguments: dict[str, t.Any], waits: Waits) -> t.Any:
         message = {"do": "call", "key": _key(use.server), "name": name, "arguments": arguments}
-        answer = self._wait(self._ask(use, message), waits)
-        hidden = ValueMask(use.secrets)
-        try:
-            told = _told(answer)
-        except ToolFailed as failed:
-            raise ToolFailed(hidden.text(str(failed))) from None
-        if "value" not in told:
-            return hidden.json(told["text"]) if hidden else told["text"]
-        if not hidden:
-            return told["value"]
-        return encoding.loads(hidden.json(encoding.dumps(told["value"]).decode()))
+        hidden = value_mask(use.secrets)
+        told = _told(self._wait(self._ask(use, message), waits), hidden)
+        return hidden.value(told["value"]) if "value" in told else hidden.json(told["text"])
 
     def _ask(self, use: ServerUse, message: Message) -> _Asked:
         """Send a request.
 
-        :raises ToolFailed: there is no process to take it.
+        :raises ToolFailed: there is no process to take it, or a header cannot be sent.
         """
         self._see_to_the_process()
+        server = self._sent(use.server)
         self._numbers += 1
         listing = message["key"] if message["do"] == "list" else None
         asked = self._asked[self._numbers] = _Asked(self._numbers, listing)
         self.pipe.keep_secret((*use.secrets, *use.server.env.values(), *use.server.headers.values()))
-        about = {"id": self._numbers, "idle_s": self._settings.mcp_idle_s, "server": self._sent(use.server)}
+        about = {"id": self._numbers, "idle_s": self._settings.mcp_idle_s, "server": server}
         try:
             self.pipe.send({**about, **message})
         except Unavailable as error:
@@ -159,7 +160,7 @@ class McpClient:
             "env": server.env,
             "cwd": os.path.abspath(server.cwd or "."),
             "url": server.url,
-            "headers": server.headers,
+            "headers": _sendable(server),
             "allow": allow,
         }
 
@@ -195,6 +196,8 @@ class McpClient:
     def _heard(self, message: Message) -> None:
         if "changed" in message:
             self._tools.pop(message["changed"], None)
+            if (listing := self._listing.get(message["changed"])) is not None:
+                listing.stale = True
             return
         self._given_up.pop(message["id"], None)
         asked = self._asked.pop(message["id"], None)
@@ -215,10 +218,17 @@ class McpClient:
             asked.came.set()
 
 
-def _told(answer: Message) -> Message:
+def _told(answer: Message, hidden: ValueMask) -> Message:
     if "failed" in answer:
-        raise ToolFailed(answer["failed"])
+        raise ToolFailed(hidden.text(answer["failed"])[:MAX_FAILURE])
     return answer
+
+
+def _sendable(server: McpServer) -> dict[str, str]:
+    try:
+        return sendable(server.headers)
+    except ToolFailed as failed:
+        raise ToolFailed(f"The MCP server {server.title} cannot be asked: {failed}.") from None
 
 
 def _key(server: McpServer) -> str:

@@ -21,6 +21,7 @@ from gevent.event import Event
 from gevent.subprocess import PIPE, Popen, TimeoutExpired
 
 from app import encoding
+from app.engine.mcp_lines import CARRIED, SHOWN, LineSplitter
 from app.engine.scope import Task, spawn_service, stop_service
 from app.redaction.secrets import known_secrets, mask
 
@@ -37,7 +38,8 @@ MAX_SECRETS = 2000
 #: Where the package ``app`` is.
 _PROGRAM = Path(__file__).resolve().parents[2]
 _CHUNK = 256 * 1024
-_LOG_CHUNK, _LOG_LINE = 16 * 1024, 1200
+#: More of a line than the process sends, which puts a level and a name before what it carries.
+_LOG_CHUNK, _LOG_LINE = 16 * 1024, CARRIED + 1024
 #: What the process gets of our environment, and of it the servers: never keys or settings.
 _ENVIRONMENT = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR"),
@@ -68,7 +70,7 @@ class HostPipe:
         self._started_at = 0.0
         self._retry_at = 0.0
         self._failures = 0
-        self._secrets: set[str] = set()
+        self._secrets: dict[str, None] = {}
         self.starts = 0
 
     @property
@@ -78,9 +80,11 @@ class HostPipe:
 
     def keep_secret(self, values: Iterable[str]) -> None:
         """Mask these in what goes to the log, line by line."""
-        if len(self._secrets) > MAX_SECRETS:
-            self._secrets.clear()
-        self._secrets.update(line for value in values for line in value.splitlines())
+        for line in (line for value in values for line in value.splitlines()):
+            self._secrets.pop(line, None)
+            self._secrets[line] = None
+        for line in list(self._secrets)[: -MAX_SECRETS or None]:
+            del self._secrets[line]
 
     def send(self, message: Mapping[str, t.Any]) -> None:
         """Have a message written. Never waits.
@@ -195,6 +199,9 @@ class HostPipe:
                     break
         except OSError:
             pass
+        except ValueError:
+            log.exception("the process of MCP servers sent what is no message")
+            process.kill()
         self._end(process)
 
     def _write(self, process: Popen[bytes], sock: socket.socket) -> None:
@@ -211,14 +218,13 @@ class HostPipe:
 
     def _log(self, stream: t.Any) -> None:
         """``LEVEL<TAB>SERVER<TAB>text`` lines of standard error."""
-        rest = b""
+        splitter = LineSplitter(_LOG_LINE)
         try:
             while chunk := stream.read1(_LOG_CHUNK):
-                *whole, rest = (rest + chunk).split(b"\n")
-                if len(rest) > _LOG_CHUNK:
-                    whole, rest = [*whole, rest], b""
-                for line in whole:
-                    self._write_log(line[:_LOG_LINE].decode(errors="replace"))
+                for line in splitter.feed(chunk):
+                    self._write_log(line.decode(errors="replace"))
+            for line in splitter.last():
+                self._write_log(line.decode(errors="replace"))
         except (OSError, ValueError):
             pass  # closed
         finally:
@@ -230,4 +236,5 @@ class HostPipe:
         if level not in ("I", "W"):  # a traceback, or the rest of a message
             level, title, text = "W", "-", line
         known = (*self._secrets, *known_secrets(os.environ))
-        log.log(logging.INFO if level == "I" else logging.WARNING, "%s: %s", title, mask(text, known))
+        shown = mask(text, known)[:SHOWN]
+        log.log(logging.INFO if level == "I" else logging.WARNING, "%s: %s", title, shown)

@@ -12,13 +12,10 @@ import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from app.agents import templates
+from app.agents.secret_fields import filled
 from app.engine.mcp_client import ServerUse
-from app.errors import RunError
 from app.redaction.secrets import known_secrets
-from app.redaction.values import ValueMask
 from app.workflows import mcp_entries
-from app.workflows.secret_use import names_in
 from app.workflows.template_syntax import is_template
 from plugins.spec import ToolFailed
 from plugins.spec.mcp import McpServer, McpServers
@@ -48,27 +45,17 @@ def server_use(
     else:
         server = mcp_entries.inline(given)
     rendered, hidden = _rendered(server, variables, secrets)
-    return ServerUse(rendered, (*hidden, *known_secrets(read)))
+    return ServerUse(rendered, hidden.union(known_secrets(read)))
 
 
 def _rendered(
     server: McpServer, variables: Mapping[str, t.Any], secrets: Callable[[], Mapping[str, str]]
-) -> tuple[McpServer, tuple[str, ...]]:
-    """The server with the templates of ``env`` and ``headers`` rendered, and what of it is secret."""
-    fields = {"env": server.env, "headers": server.headers}
-    names = names_in(fields)
-    used: dict[str, str] = {}
-    if names:
-        stored = secrets()
-        used = {name: stored[name] for name in sorted(names)}
-    try:
-        made = templates.render_value(fields, {**variables, "secrets": used} if used else variables)
-    except RunError as error:  # its detail may quote what a filter was given
-        detail = ValueMask(used.values()).text(error.detail)
-        raise RunError(error.code, error.message, detail=detail) from None
-    texts = {key: {name: _text(value) for name, value in made[key].items()} for key in made}
-    whole = [texts[key][name] for key in fields for name, value in fields[key].items() if names_in(value)]
-    return replace(server, env=texts["env"], headers=texts["headers"]), (*used.values(), *whole)
+) -> tuple[McpServer, frozenset[str]]:
+    """The server with the templates of ``env`` and ``headers`` rendered, and what of them is secret."""
+    env = filled(server.env, variables, secrets)
+    headers = filled(server.headers, variables, secrets)
+    made = [{name: _text(value) for name, value in each.values.items()} for each in (env, headers)]
+    return replace(server, env=made[0], headers=made[1]), env.hidden | headers.hidden
 
 
 def _text(value: t.Any) -> str:

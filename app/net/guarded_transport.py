@@ -39,8 +39,9 @@ def http_client(
     async def answered(response: httpx2.Response) -> None:
         note(response.request.method, response.status_code)
 
+    own = {"user-agent": "studio"} | {name.lower(): value for name, value in headers.items()}
     return httpx2.AsyncClient(
-        headers={"User-Agent": "studio", **headers},
+        headers=[(name.encode("ascii"), value.encode("latin-1")) for name, value in own.items()],
         timeout=httpx2.Timeout(30.0, read=None),
         transport=GuardedTransport(allow, max_bytes),
         trust_env=False,

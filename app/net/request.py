@@ -54,7 +54,7 @@ def make(
     if query:
         more = urlencode([(key, _text(value)) for key, value in _pairs(query)])
         parts = parts._replace(query=f"{parts.query}&{more}" if parts.query else more)
-    sent = _headers(headers)
+    sent = sendable(headers)
     data = _body(body, sent)
     if data is not None and len(data) > MAX_BODY:
         raise ToolFailed(f"the request body is longer than {MAX_BODY} bytes")
@@ -105,7 +105,11 @@ def _text(value: t.Any) -> str:
     return encoding.clean_text(value) if isinstance(value, str) else encoding.dumps(value).decode()
 
 
-def _headers(headers: Mapping[str, t.Any]) -> dict[str, str]:
+def sendable(headers: Mapping[str, t.Any]) -> dict[str, str]:
+    """Headers as they go out, without those that belong to the connection.
+
+    :raises ToolFailed: one of them cannot be sent; the message names it and not its value.
+    """
     sent = {}
     for name, value in headers.items():
         if name.lower() in _OURS:

@@ -38,6 +38,7 @@ class Spoken:
         self.session = "first"
         self.status = ""
         self.location = ""
+        self.garbled = False
 
     def __call__(self, environ: dict[str, t.Any], start: Callable[..., t.Any]) -> list[bytes]:
         """Answer one request."""
@@ -59,6 +60,8 @@ class Spoken:
             start("202 Accepted" if known else "404 Not Found", [("Content-Length", "0")])
             return []
         body = json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode()
+        if self.garbled and method == "tools/call":
+            body = b'{"result": "' + headers["authorization"].encode()
         more = [("Mcp-Session-Id", self.session)] if method == "initialize" else []
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body))), *more])
         return [body]
@@ -174,9 +177,40 @@ def test_redirects_are_not_followed_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["two\r\nlines", "nul\0"])
-def test_a_header_that_cannot_be_sent_is_an_error_of_the_tool(made: Services, value: str) -> None:
+def test_a_header_that_cannot_be_sent_is_named(made: Services, value: str) -> None:
     server = {"url": "http://192.0.2.1/mcp", "name": "odd", "headers": {"X-Who": value}}
-    assert result(made, server)["error"].startswith("The MCP server odd ")
+    told = "The MCP server odd cannot be asked: the header 'X-Who' has characters that are not allowed there."
+    assert result(made, server) == {"error": told}
+
+
+def test_headers_are_sent_as_those_of_http_tools(tmp_path: Path) -> None:
+    """Those of the connection are not a document's to set; names are so in any case."""
+    here = Spoken()
+    given = {
+        "Host": "other",
+        "Content-Length": "3",
+        "Transfer-Encoding": "chunked",
+        "user-agent": "mine",
+        "X-Who": "J\xfcrg",
+    }
+    with served(here) as url, services(tmp_path, LOOPBACK) as made:
+        assert result(made, {"url": url, "name": "here", "headers": given}) == "in session first"
+    (sent,) = here.of("tools/call")
+    assert sent["host"] == url.split("/")[2]
+    assert (sent["user-agent"], sent["x-who"]) == ("mine", "J\xfcrg")
+    assert "transfer-encoding" not in sent
+
+
+def test_an_answer_that_is_no_json_is_not_quoted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What a server says back may be cut in the middle of a secret."""
+    here = Spoken()
+    here.garbled = True
+    with served(here) as url, services(tmp_path, LOOPBACK) as made, caplog.at_level("INFO", "studio.mcp"):
+        made.store.secrets.set("KEY", "a-key-that-" + "goes-on-" * 20)
+        server = {"url": url, "name": "here", "headers": {"Authorization": "Bearer {{ secrets.KEY }}"}}
+        told = {"error": "The MCP server here gave an answer that cannot be used."}
+        assert result(made, server) == told
+    assert not [line for line in caplog.messages if "goes-on" in line]
 
 
 def test_a_server_of_today_speaks_and_is_found_again_after_a_restart(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.support.servers import free_port, tail, wait_until
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 OLD_SERVER = Path(__file__).with_name("old_mcp_server.py")
+WRONG_SERVER = Path(__file__).with_name("wrong_mcp_server.py")
 
 
 def program(folder: Path, script: Path = SERVER, **env: str) -> dict[str, t.Any]:

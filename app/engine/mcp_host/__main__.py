@@ -16,14 +16,23 @@ import sys
 
 from app.engine.mcp_host.death import end_with_parent
 from app.engine.mcp_host.host import MAX_LINE, Host
+from app.engine.mcp_host.stdio import say
+
+
+class _Lines(logging.Handler):
+    """What libraries log, one line each and without tracebacks, which may quote parts of what was sent."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See ``logging.Handler``."""
+        failure = f" ({record.exc_info[0].__name__})" if record.exc_info and record.exc_info[0] else ""
+        say("-", f"{record.name}: {record.getMessage()}{failure}")
 
 
 def main() -> None:
     """Serve until the socket ends."""
     end_with_parent(int(sys.argv[1]), signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server; it closes the socket
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="W\t-\t%(name)s: %(message)s")
-    logging.raiseExceptions = False  # a log that nobody reads any more is no error
+    logging.basicConfig(handlers=[_Lines()], level=logging.WARNING)
     asyncio.run(_serve())
     os._exit(0)  # threads may be resolving names; nobody waits for what they find
 

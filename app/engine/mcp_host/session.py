@@ -17,9 +17,11 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from app.engine.mcp_host import results
-from app.engine.mcp_host.results import MAX_TOOLS, Failed, plainly, reason
+from app.engine.mcp_host.lines import UNREADABLE
+from app.engine.mcp_host.results import MAX_TOOLS, Failed, lost, plainly, reason
 from app.engine.mcp_host.stdio import MAX_LINE, Ended, say, stdio
 from app.net.guarded_transport import http_client
 
@@ -28,6 +30,8 @@ from app.net.guarded_transport import http_client
 START_S = 120.0
 #: Seconds to wait for a sign of life of a server that left a call unanswered.
 PING_S = 5.0
+#: Most pages of a list of tools.
+MAX_PAGES = 200
 #: After a failed start the same failure is told for this long, twice as long each time, up to the second.
 RETRY_S, RETRY_MOST_S = 0.5, 15.0
 _TERMINATED = "Session terminated"
@@ -46,6 +50,7 @@ class Session:
         self.used_at = 0.0
         self._server = server
         self._changed = changed
+        self._told = False
         self._opened: asyncio.Future[Client] | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -62,6 +67,7 @@ class Session:
 
         :raises Failed: it cannot be reached, or does not say.
         """
+        self._told = False
         try:
             async with asyncio.timeout(START_S):
                 return await self._listed()
@@ -73,13 +79,15 @@ class Session:
         found: list[dict[str, t.Any]] = []
         async with self._used() as client:
             cursor: str | None = None
-            while len(found) < MAX_TOOLS:
+            for _ in range(MAX_PAGES):
                 page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-                found += map(results.tool, page.tools)
+                for tool in page.tools[: MAX_TOOLS - len(found)]:
+                    found.append(results.tool(tool))
+                    await asyncio.sleep(0)  # to judge a thousand schemas takes half a second
                 cursor = page.next_cursor
-                if cursor is None:
+                if cursor is None or len(found) == MAX_TOOLS:
                     break
-        return found[:MAX_TOOLS]
+        return found
 
     async def call(self, name: str, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Call one tool.
@@ -114,7 +122,7 @@ class Session:
             await self._judge(error, task)
         except Exception as error:
             say(self.title, plainly(error))
-            raise Failed(f"The MCP server {self.title} gave an answer that cannot be used.") from error
+            raise self._unusable(error) from error
         finally:
             self.calls -= 1
             self.used_at = asyncio.get_running_loop().time()
@@ -124,17 +132,23 @@ class Session:
         if error.message == _TERMINATED:
             self._drop(task)
             raise _Terminated from error
-        if error.code == types.CONNECTION_CLOSED:
+        if lost(error):
             await asyncio.sleep(0)  # its end may be known by now
             ended = self._ended
             self._drop(task)
-            why = reason(ended or error, self._status)
+            why = reason(error, self._status, ended)
             raise Failed(
                 f"The MCP server {self.title} {why}. Whether the call was run is unknown."
             ) from error
+        if error.message.startswith(UNREADABLE):  # the SDK's message quotes a part of it
+            raise self._unusable(error) from error
         if self._status is not None and error.code == types.INTERNAL_ERROR:
-            raise Failed(f"The MCP server {self.title} {reason(error, self._status)}.") from error
-        raise Failed(error.message[:20_000]) from error
+            raise Failed(f"The MCP server {self.title} {reason(error, self._status, None)}.") from error
+        raise Failed(error.message or f"The server gives the error code {error.code}.") from error
+
+    def _unusable(self, error: Exception) -> Failed:
+        where = f" ({results.violations(error)})" if isinstance(error, ValidationError) else ""
+        return Failed(f"The MCP server {self.title} gave an answer that cannot be used{where}.")
 
     async def _look_after(self, client: Client, task: asyncio.Task[None] | None) -> None:
         """Close a program that left a call unanswered and gives no sign of life, unless others still wait for it."""
@@ -188,7 +202,7 @@ class Session:
 
     def _not_opened(self, opened: asyncio.Future[Client], error: Exception) -> None:
         say(self.title, f"cannot be used: {plainly(error)}")
-        self._failure = f"The MCP server {self.title} {reason(self._ended or error, self._status)}."
+        self._failure = f"The MCP server {self.title} {reason(error, self._status, self._ended)}."
         self._failures += 1
         wait = min(RETRY_MOST_S, RETRY_S * 2**self._failures)
         self._retry_at = asyncio.get_running_loop().time() + wait
@@ -224,6 +238,12 @@ class Session:
 
     async def _heard(self, message: t.Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
+            self._note_change()
+
+    def _note_change(self) -> None:
+        """Tell that its tools are others: once, until somebody asks for them again."""
+        if not self._told:
+            self._told = True
             self._changed()
 
     async def _listen(self, client: Client) -> None:
@@ -234,7 +254,7 @@ class Session:
         try:
             async with client.listen(tools_list_changed=True) as events:
                 async for _ in events:
-                    self._changed()
+                    self._note_change()
         except ListenNotSupportedError:
             pass  # an older server, which tells without being asked
         except Exception as error:  # then its tools are asked for again by and by

@@ -1,7 +1,8 @@
 """The transport to a server that is a program: JSON lines on its standard input and output.
 
 Law of this room: a server ends with its session, with the host, and with the host's worker, its whole process group
-with it; a line of any length costs no more than the limit, and what it says on standard error is passed on bounded.
+with it; a line of any length costs no more than the limit, lines that are no messages are counted, and what it says on
+standard error is passed on bounded.
 The SDK's own transport does neither (``docs/decisions/0014-mcp-host.md``).
 """
 
@@ -16,18 +17,21 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import anyio
-import mcp_types
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
+from app.engine.mcp_host import lines
 from app.engine.mcp_host.death import CANNOT_RUN, launcher
+from app.engine.mcp_lines import CARRIED, LineSplitter
 
 #: Longest line of a server, in bytes; one that is longer ends the session.
 MAX_LINE = 8 * 1024 * 1024
 #: Seconds a server gets to leave after its input ended, and again after SIGTERM.
 GRACE_S = 2.0
-#: Of standard error: longest line, and lines a minute; what is more is dropped.
-LOG_LINE, LOG_LINES = 1000, 120
+#: Lines in a row that are no messages; a server with more of them has nothing to say.
+MAX_STRAY = 1000
+#: Lines of standard error a minute; what is more is dropped.
+LOG_LINES = 120
 #: What a program gets of our environment: never keys or settings.
 _ENVIRONMENT = (
     "PATH",
@@ -108,6 +112,7 @@ class _Program:
     def __init__(self, title: str, process: asyncio.subprocess.Process) -> None:
         self._title = title
         self._process = process
+        self._stray, self._told = 0, False
         self._read, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self.outgoing, self._written = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -140,17 +145,39 @@ class _Program:
         assert self._process.stdout is not None
         async with self._read:  # closed last, so that whoever hears of the end can ask for its code
             try:
-                while line := await self._process.stdout.readline():
-                    await self._read.send(_parsed(line))
+                left = await self._receive(self._process.stdout)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return  # the session is over
-            except ValueError:
-                say(self._title, f"sent a line of more than {MAX_LINE} bytes; its session is ended")
-            else:
+            if left:
                 with suppress(TimeoutError):  # a process that it started may hold the other pipes
                     async with asyncio.timeout(GRACE_S):
                         await self._process.wait()
             ended(self._process.returncode)
+
+    async def _receive(self, stdout: asyncio.StreamReader) -> bool:
+        """Hand its messages on until there are no more. False when what it writes is not worth reading on."""
+        try:
+            while line := await stdout.readline():
+                message = lines.message(line)
+                if message is not None:
+                    self._stray = 0
+                    await self._read.send(SessionMessage(message))
+                elif line.strip() and not self._forgiven():
+                    return False
+        except ValueError:
+            say(self._title, f"sent a line of more than {MAX_LINE} bytes; its session is ended")
+            return False
+        return True
+
+    def _forgiven(self) -> bool:
+        """Whether to go on after one more line that is no message."""
+        self._stray += 1
+        if not self._told:
+            self._told = True
+            say(self._title, "writes what is no message; standard output is for messages alone")
+        if self._stray > MAX_STRAY:
+            say(self._title, f"wrote {self._stray} lines that are no messages; its session is ended")
+        return self._stray <= MAX_STRAY
 
     async def _writer(self) -> None:
         assert self._process.stdin is not None
@@ -166,22 +193,20 @@ class _Program:
     async def _log(self) -> None:
         """Standard error, line by line."""
         assert self._process.stderr is not None
-        window, lines, rest = 0.0, 0, b""
+        splitter = LineSplitter()
+        window, count = 0.0, 0
         while chunk := await self._process.stderr.read(64 * 1024):
-            *whole, rest = (rest + chunk).split(b"\n")
-            if len(rest) > LOG_LINE:
-                whole, rest = [*whole, rest], b""
-            for line in whole:
+            for line in splitter.feed(chunk):
                 now = asyncio.get_running_loop().time()
                 if now - window > 60:
-                    window, lines = now, 0
-                lines += 1
-                if lines <= LOG_LINES:
-                    self._say(line[:LOG_LINE].decode(errors="replace"))
-                elif lines == LOG_LINES + 1:
+                    window, count = now, 0
+                count += 1
+                if count <= LOG_LINES:
+                    self._say(line.decode(errors="replace"))
+                elif count == LOG_LINES + 1:
                     self._say("says more than is kept; the rest of this minute is dropped")
-        if rest:
-            self._say(rest[:LOG_LINE].decode(errors="replace"))
+        for line in splitter.last():
+            self._say(line.decode(errors="replace"))
 
     def _say(self, text: str) -> None:
         say(self._title, text, "I")
@@ -189,15 +214,9 @@ class _Program:
 
 def say(title: str, text: str, level: t.Literal["I", "W"] = "W") -> None:
     """A line for the log: what a server says by itself is information, what we say of it a warning."""
-    sys.stderr.write(f"{level}\t{title}\t{text}\n".replace("\r", " "))
-    sys.stderr.flush()
-
-
-def _parsed(line: bytes) -> SessionMessage | Exception:
-    try:
-        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
+    with suppress(OSError):  # the worker is gone, and with it who reads this
+        sys.stderr.write(f"{level}\t{title}\t{' '.join(text[:CARRIED].splitlines())}\n")
+        sys.stderr.flush()
 
 
 __all__ = ["CANNOT_RUN", "CannotStart", "Ended", "say", "stdio"]
