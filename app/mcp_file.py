@@ -6,6 +6,7 @@ Law of this room: pure but for reading that one file; what is wrong in it is tol
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 from collections.abc import Mapping
@@ -28,15 +29,60 @@ def read(path: str) -> Mapping[str, McpServer]:
     :raises ValueError: the file cannot be read or used; with the cure.
     """
     try:
-        text = Path(path).read_bytes()[: MAX_BYTES + 1]
-        tree = yaml.safe_load(text.decode("utf-8"))  # JSON is YAML
+        data = Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror}); name a JSON or YAML file") from None
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"is neither JSON nor YAML ({type(error).__name__}); write {_SHAPE}") from None
-    if len(text) > MAX_BYTES:
+    if len(data) > MAX_BYTES:
         raise ValueError(f"is larger than {MAX_BYTES} bytes")
-    return servers(tree)
+    try:
+        return servers(_tree(data.decode("utf-8-sig")))
+    except UnicodeDecodeError:
+        raise ValueError("is not in UTF-8") from None
+
+
+def _tree(text: str) -> t.Any:
+    """The value in a file. JSON is not taken for YAML, which has no tabs and other escapes.
+
+    :raises ValueError: it is neither, or holds a key twice; what is there is not said, since it may be a secret.
+    """
+    wrong = ""
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text, object_pairs_hook=_once)
+        except json.JSONDecodeError as error:
+            wrong = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        except RecursionError as error:
+            wrong = type(error).__name__
+    try:
+        return yaml.load(text, Loader=_Loader)  # a safe one
+    except (yaml.YAMLError, RecursionError) as error:
+        wrong = wrong or _place(error)
+    raise ValueError(f"is neither JSON nor YAML ({wrong}); write {_SHAPE}")
+
+
+def _place(error: Exception) -> str:
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    if mark is None:
+        return type(error).__name__
+    problem = t.cast(yaml.MarkedYAMLError, error).problem
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+
+
+def _once(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"names {next(name for name in names if names.count(name) > 1)[:60]!r} twice")
+    return made
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which no key is there twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[t.Any, t.Any]:
+        """See the class."""
+        _once([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+        return super().construct_mapping(node, deep)
 
 
 def servers(tree: t.Any) -> Mapping[str, McpServer]:

@@ -39,7 +39,9 @@ servers:
 """
 
 
-@pytest.mark.parametrize("text", [json.dumps(TREE), YAML])
+@pytest.mark.parametrize(
+    "text", [json.dumps(TREE), json.dumps(TREE, indent="\t"), "\ufeff" + json.dumps(TREE), YAML]
+)
 def test_the_file_other_clients_use_is_understood(tmp_path: Path, text: str) -> None:
     assert loaded(tmp_path, text).mcp_servers == {"docs": DOCS, "web": WEB}
 
@@ -78,7 +80,10 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
-        ("{", "is neither JSON nor YAML"),
+        ("{", "is neither JSON nor YAML (line 1, column 2: Expecting property name"),
+        ("mcpServers:\n  a: [}", "is neither JSON nor YAML (line 2, column 7: "),
+        ('{"mcpServers": {"docs": {"command": "a"}, "docs": {"command": "b"}}}', "names 'docs' twice"),
+        ("servers:\n  docs: {command: a}\n  docs: {command: b}", "names 'docs' twice"),
         ("[]", "holds no servers"),
         ("{}", "holds no servers"),
         ('{"mcpServers": []}', "holds no servers"),
@@ -90,6 +95,22 @@ def test_a_file_that_is_none_is_told(tmp_path: Path, text: str, cure: str) -> No
     with pytest.raises(config.ConfigError) as failed:
         loaded(tmp_path, text)
     assert cure in failed.value.problems[0].cure
+
+
+def test_json_is_read_as_json(tmp_path: Path) -> None:
+    text = r'{"mcpServers": {"docs": {"command": "a\/b", "args": ["\ud83d\ude00"]}}}'
+    assert loaded(tmp_path, text).mcp_servers == {
+        "docs": McpServer("docs", "a/b", ("\U0001f600",), trusted=True)
+    }
+    assert loaded(tmp_path, "{servers: {docs: {command: a}}}").mcp_servers == {
+        "docs": McpServer("docs", "a", trusted=True)
+    }
+
+
+def test_a_file_of_other_bytes_is_told(tmp_path: Path) -> None:
+    (tmp_path / "servers").write_bytes(b'{"mcpServers": "\xff"}')
+    with pytest.raises(config.ConfigError, match="is not in UTF-8"):
+        config.load({"STUDIO_MCP_SERVERS": str(tmp_path / "servers")})
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
