@@ -126,3 +126,4 @@ LOOP = BlockType(
     bodies=lambda config: ("loop",),
     returns=("loop",),
 )
+    repeats=("last",),

@@ -130,8 +130,12 @@ def run_body(run: Run, region: Region, frame: Frame, outer: RunScope) -> BodyRes
     :raises BlockError: a block in it failed; then everything else in it has ended.
     """
     going, last = run_region(run, region, frame, outer)
-    ended = {block: run.state.blocks[frame.name(block)] for block in last}
-    found = {block: state.output for block, state in ended.items() if state.output is not None}
+    found = {}
+    for block in last:
+        output = run.state.blocks[frame.name(block)].output
+        if output is not None:
+            repeats = run.request.workflow.blocks[block].type.repeats
+            found[block] = {k: v for k, v in output.items() if k not in repeats} if repeats else output
     return BodyResult(found, going.leaves())
 
 

@@ -275,6 +275,8 @@ class BlockType:
         usual ones.
     :ivar run: ``run(context, config) -> output`` mapping; raises ``app.errors.BlockError``.
     :ivar outputs: names of the fields its output can have, for selectors; None when it can have any.
+    :ivar repeats: those of them that only repeat what others hold. What a loop or parallel block collects is without:
+        it would double with each of several inside one another.
     :ivar handles: source handles its outgoing edges may use; the empty string is the plain edge.
     :ivar entry: a workflow has exactly one block of an entry type.
     :ivar check: extra validation of a config: ``check(config, path) -> list of (path, message)``.
@@ -296,6 +298,7 @@ class BlockType:
     entry: bool = False
     check: Callable[[t.Any, str], list[tuple[str, str]]] | None = None
     outputs: tuple[str, ...] | None = None
+    repeats: tuple[str, ...] = ()
     bodies: Callable[[t.Any], tuple[str, ...]] | None = None
     returns: tuple[str, ...] = ()
     named: Callable[[t.Any], tuple[str, ...]] | None = None

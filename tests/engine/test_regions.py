@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.encoding import dumps
 from app.engine.services import Services
+from app.state import plain
 from tests.support.engine import services, start
 
 pytestmark = pytest.mark.leak_check
@@ -91,6 +93,27 @@ def test_a_while_loop_runs_its_body_until_the_condition_fails(made: Services) ->
         (3, "loop"),
         (3, "exit"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [("loop", {"kind": "for", "times": 1}), ("parallel", {"items": [0]})]
+)
+def test_what_bodies_in_bodies_come_to_is_told_once(
+    made: Services, kind: str, config: dict[str, t.Any]
+) -> None:
+    """Twice at each of twenty levels would be a million times."""
+    once: dict[str, t.Any] = {"kind": "for", "times": 1}
+    levels = [(f"l{n}", "loop", once) if n % 2 else (f"l{n}", kind, config) for n in range(20)]
+    inward = [f"l{n} -loop> l{n + 1}" for n in range(19)]
+    outward = [f"l{n + 1} -exit> l{n}" for n in range(19)]
+    deep = ("deep", "set", {"values": {"x": 1}})
+    doc = document([*levels, deep], "start > l0", *inward, *outward, "l19 -loop> deep", "deep > l19")
+    end, recorder = ended(made, doc)
+    assert isinstance(end, ev.RunCompleted)
+    assert len(dumps(end.output)) < 4_000
+    told = {plain(e.block): e.output for e in recorder.of(ev.BlockFinished)}
+    assert told["l19"] == {"iterations": 1, "capped": False, "results": [{"x": 1}], "last": {"x": 1}}
+    assert told["l18"]["results"] == [{"iterations": 1, "capped": False, "results": [{"x": 1}]}]
 
 
 def test_the_cap_is_a_way_out(made: Services) -> None:
