@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import typing as t
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from app import events as ev
@@ -22,7 +22,17 @@ if t.TYPE_CHECKING:
 MAX_COUNT = 10_000
 #: Bytes that a run takes beside its envelopes, by estimate.
 _OVERHEAD = 2_000
-_MAX_DEPTH = 12
+#: What of an event may be large, beside streamed text, whose bytes the log counts itself.
+_PAYLOADS: Mapping[type[ev.RunEvent], tuple[str, ...]] = {
+    ev.AgentMessage: ("content",),
+    ev.AnswerSettled: ("text",),
+    ev.BlockFinished: ("output",),
+    ev.RunCompleted: ("output", "outputs", "tool_calls"),
+    ev.ToolExecuting: ("arguments",),
+    ev.ToolFinished: ("arguments", "result"),
+}
+#: Characters of a text up to which it is not looked at.
+_LONG = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ class Retained:
         if self._seconds <= 0:
             return
         run.log.seal()
-        size = _OVERHEAD + run.log.bytes + _payload(run.ending)
+        size = _OVERHEAD + run.log.bytes + _payload(run.log, self._max_bytes)
         if size > self._max_bytes:
             return
         self._runs[run.id] = KeptRun(run.log, replace(run.request, input=None), size, self._now())
@@ -104,18 +114,39 @@ class Retained:
         self.bytes -= run.size
 
 
-def _payload(end: ev.Terminal | None) -> int:
-    """Bytes of what blocks and tools gave, by estimate: the end names all of it, other events share it."""
-    return _weight((end.outputs, end.tool_calls), 0) if isinstance(end, ev.RunCompleted) else 0
+def _payload(log: RunLog, enough: int) -> int:
+    """Bytes, by estimate, of what a log holds beside streamed text: what blocks and tools were given and gave, and how
+    the run stood before what is kept.
+
+    :param enough: more than this need not be counted.
+    """
+    held: list[t.Any] = []
+    for envelope in log:
+        event = envelope.event
+        if type(event) in _PAYLOADS:
+            held += [getattr(event, name) for name in _PAYLOADS[type(event)]]
+    if log.base is not None:
+        for block in log.base.blocks.values():
+            held += [block.output, block.live, block.settled, block.final_text, block.partial]
+            for call in block.calls.values():
+                held += [call.arguments, call.result]
+    return _weight(held, enough)
 
 
-def _weight(value: t.Any, depth: int) -> int:
-    if isinstance(value, (str, bytes)):
-        return 50 + len(value)
-    if depth > _MAX_DEPTH:
-        return 50
-    if isinstance(value, dict):
-        return 100 + sum(50 + _weight(item, depth + 1) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return 60 + sum(_weight(item, depth + 1) for item in value)
-    return 30
+def _weight(held: list[t.Any], enough: int) -> int:
+    """Values hold one another more than once: each container, and each text that is long, counts once."""
+    seen: set[int] = set()
+    weight = 0
+    left: list[t.Any] = [held]
+    while left and weight <= enough:
+        outer = left.pop()
+        for value in outer.values() if isinstance(outer, dict) else outer:
+            weight += 50
+            if isinstance(value, (str, bytes)):
+                if len(value) > _LONG and id(value) not in seen:
+                    seen.add(id(value))
+                    weight += len(value)
+            elif isinstance(value, (dict, list, tuple)) and id(value) not in seen:
+                seen.add(id(value))
+                left.append(value)
+    return weight

@@ -8,7 +8,7 @@ folded into ``base``, so that whoever comes later still learns how the run stood
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from app.events import Envelope, GapReason, TextDelta, ThinkingDelta
 from app.state import RunState
@@ -79,6 +79,9 @@ class RunLog:
         kept = self._kept
         start = max(0, seq + 1 - self.first) if kept else 0
         return [kept[place] for place in range(start, min(start + count, len(kept)))]
+
+    def __iter__(self) -> Iterator[Envelope]:
+        return iter(self._kept)
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import typing as t
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from app import events as ev
 from app.engine import retained
 from app.engine.retained import Retained
+from app.engine.run_log import RunLog
 from tests.support.engine import Run, agent, services, start
 
 
@@ -61,6 +66,43 @@ def test_bytes_are_bounded(ended: list[Run]) -> None:
     small = Retained(10.0, one.bytes // 2)
     small.keep(ended[0])
     assert kept(small, ended) == [False] * 4
+
+
+def test_what_tools_gave_a_run_that_failed_counts_once(tmp_path: Path) -> None:
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    error = {"code": "provider_overloaded", "message": "Too busy."}
+    turns = [{"steps": [{"tool_call": {"name": "big"}}]}, {"steps": [{"error": error}]}]
+    (scripts / "failing.yaml").write_text(yaml.safe_dump({"turns": turns}))
+    big = {"name": "big", "description": "Big.", "parameters": {"type": "object"}, "result": "x" * 200_000}
+    with services(tmp_path, {"STUDIO_SCRIPTS_DIR": str(scripts)}) as made:
+        run, _ = start(made, agent("scripted/failing", tools=[big], retries=0))
+        assert run.done.wait(20)
+    assert isinstance(run.ending, ev.RunFailed)
+    kept = Retained(10.0, 10**9)
+    kept.keep(run)
+    assert 200_000 < kept.bytes < 250_000
+    small = Retained(10.0, 150_000)
+    small.keep(run)
+    assert (len(small), small.bytes) == (0, 0)
+
+
+def test_text_that_the_log_lost_counts_as_far_as_it_stands(ended: list[Run]) -> None:
+    log = RunLog(max_count=1)
+    events = [
+        ev.RunStarted("run_1", "wf", [], []),
+        ev.BlockStarted("a", "agent", "A"),
+        ev.TextDelta("a", 0, "y" * 9_000, True),
+        ev.TurnEnded("a", 0, "aborted"),
+        ev.BlockFinished("a", "failed"),
+        ev.RunCancelled("stop_requested", {}),
+    ]
+    for seq, event in enumerate(events, 1):
+        log.append(ev.Envelope(seq, seq, event))
+    run = t.cast("Run", SimpleNamespace(id="run_1", log=log, request=ended[0].request))
+    made = Retained(10.0, 10**9)
+    made.keep(run)
+    assert 9_000 < made.bytes < 14_000
 
 
 def test_the_count_is_bounded(ended: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
