@@ -11,7 +11,7 @@ import os
 import socket
 import typing as t
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gevent.server import StreamServer
@@ -92,9 +92,18 @@ def _short(folder: Path) -> Iterator[str]:
 
 def _clear(folder: Path) -> None:
     for path in folder.glob(f"*{_SUFFIX}"):
-        try:
-            connect(folder.parent, path.name.removesuffix(_SUFFIX), 1.0).close()
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-        except OSError:
-            pass
+        with suppress(OSError):
+            if not _answers(folder, path.name.removesuffix(_SUFFIX)):
+                path.unlink()
+
+
+def _answers(folder: Path, owner_id: str) -> bool:
+    """Whether somebody listens there.
+
+    :raises OSError: nobody can say.
+    """
+    try:
+        connect(folder.parent, owner_id, 1.0).close()
+    except ConnectionRefusedError:
+        return False
+    return True
