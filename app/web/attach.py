@@ -53,6 +53,7 @@ class Attacher:
             _check(run_id, here.request.key_id)
             return self._tell(of_run(here), query)
         row = self._row(run_id)
+        self._check_room()
         passed = relay.respond(self._services, row["owner_id"], run_id)
         if passed is not None:
             return passed
@@ -94,15 +95,13 @@ class Attacher:
 
     def _tell(self, told: Told, query: AttachQuery) -> Response:
         run, last = told.run, told.run.log.last
-        live = isinstance(run, Run) and run.ending is None
+        # While it ends, its record is stored: the end itself is still to come.
+        live = isinstance(run, Run) and not run.emitter.ended
         if query.after >= last and not live:
-            return Response(status=204, headers={"X-Run-Id": told.run_id})
+            return _nothing_more(told.run_id)
         if query.after > last:
             raise ValidationFailed([Problem("after", f"the run has had {last} events so far")])
-        service = streaming.service(current_app)
-        if len(service) >= 2 * self._services.settings.max_streams:
-            message = "Too many streams are open here (twice STUDIO_MAX_STREAMS); try again."
-            raise ApiError(503, "at_capacity", message, headers={"Retry-After": "5"})
+        self._check_room()
 
         def start(subscriber: t.Any) -> t.Any:
             if isinstance(run, Run):
@@ -110,6 +109,19 @@ class Attacher:
             return run
 
         return streaming.respond(_projection(told, query), start, {}, told.run_id, after=query.after)
+
+    def _check_room(self) -> None:
+        """:raises ApiError: 503: as many streams as may be are open in this process."""
+        if len(streaming.service(current_app)) >= 2 * self._services.settings.max_streams:
+            message = "Too many streams are open here (twice STUDIO_MAX_STREAMS); try again."
+            raise ApiError(503, "at_capacity", message, headers={"Retry-After": "5"})
+
+
+def _nothing_more(run_id: str) -> Response:
+    """What an ``EventSource`` stops to reconnect at."""
+    response = Response(status=204, headers={"X-Run-Id": run_id})
+    del response.headers["Content-Type"]
+    return response
 
 
 def _projection(told: Told, query: AttachQuery) -> Projection:
@@ -125,6 +137,8 @@ def _projection(told: Told, query: AttachQuery) -> Projection:
                 heard.speakers,
                 heard.answers,
                 heard.lone,
+                heard.relays,
+                heard.closing,
             )
         )
     live = query.protocol != "agent-text"
@@ -137,8 +151,6 @@ def _projection(told: Told, query: AttachQuery) -> Projection:
             told.selections,
             told.answers,
         )
-                heard.relays,
-                heard.closing,
     )
 
 

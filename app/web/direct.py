@@ -31,6 +31,10 @@ if t.TYPE_CHECKING:
 #: Where :class:`app.web.worker.StudioWorker` stands in the WSGI environment.
 WORKER_KEY = "studio.worker"
 
+#: Seconds that streams of runs elsewhere get once a worker's own runs have ended: with a whole server that stops
+#: they end in that time, and else they are for their readers to attach to again.
+RELAYED_S = 2.0
+
 _WRITE = 2
 _PIECE = 64 * 1024
 _DISCARD_READS = 16
@@ -66,8 +70,9 @@ class StreamMiddleware:
         until = get_hub().loop.now() + seconds
         services.runs.drain(max(0.0, seconds - LINGER_S))
         streams = service(self.app)
-        get_hub().loop.update_now()
-        if not streams.wait_empty(max(0.0, until - get_hub().loop.now())):
+        if not streams.wait_empty(min(RELAYED_S, _left(until))):
+            streams.cut_relayed()
+        if not streams.wait_empty(_left(until)):
             streams.cut_all()
         services.runs.close()
         services.mcp.close()
@@ -94,6 +99,13 @@ class StreamMiddleware:
             start_response(status, headers)
             return body
         return _take(environ, stream, status, headers, body)
+
+
+def _left(until: float) -> float:
+    """Seconds until a time of the hub's."""
+    loop = get_hub().loop
+    loop.update_now()
+    return float(max(0.0, until - loop.now()))
 
 
 def _is_stream(headers: Headers) -> bool:

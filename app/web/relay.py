@@ -1,8 +1,8 @@
 """Attaching to a run that another process of this host carries: its answer, passed on.
 
 Law of this room: that process is asked as a client asks, with the caller's own key, and decides everything. Bytes
-are passed on as they come; either side's leaving closes the other, and a process that dies leaves a stream that is
-cut, never one that looks complete.
+are passed on as they come; either side's leaving closes the other, and a process that dies, or says nothing any
+more, leaves a stream that is cut, never one that looks complete.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def respond(services: Services, owner_id: str | None, run_id: str) -> Response |
         found = _ask(sock)
         if found.status == 200:
             sock.settimeout(None)
-            stream = Relayed(sock, found, streaming.service(current_app))
+            stream = Relayed(sock, found, streaming.service(current_app), run_id)
             return streaming.answer(stream, {}, run_id)
         response = Response(found.read(), found.status)
     except (OSError, http.client.HTTPException) as error:
@@ -60,6 +60,7 @@ def respond(services: Services, owner_id: str | None, run_id: str) -> Response |
         sock.close()
         return None
     sock.close()
+    del response.headers["Content-Type"]
     for name in _RETURNED:
         if (value := found.getheader(name)) is not None:
             response.headers[name] = value
@@ -80,15 +81,20 @@ class Relayed:
     """One stream that is passed on: a reader for this side's transport, a client of the other process.
 
     :ivar closed: nothing more will be sent.
+    :ivar missed: how many keepalives of the other process are overdue.
     """
+
+    relayed = True
 
     __slots__ = (
         "__weakref__",
         "_response",
         "_room",
+        "_run_id",
         "_sock",
         "closed",
         "direct",
+        "missed",
         "quiet",
         "service",
         "stalled",
@@ -96,16 +102,22 @@ class Relayed:
     )
 
     def __init__(
-        self, sock: socket.socket, response: http.client.HTTPResponse, service: StreamService
+        self,
+        sock: socket.socket,
+        response: http.client.HTTPResponse,
+        service: StreamService,
+        run_id: str,
     ) -> None:
         self.service = service
         self.direct = service.direct
         self.closed = False
+        self.missed = 0
         self.quiet = 0
         self.stalled = 0
         self.transport: t.Any = None  # a Transport
         self._sock = sock
         self._response = response
+        self._run_id = run_id
         self._room = Event()
 
     def begin(self, transport: t.Any) -> Relayed:
@@ -126,6 +138,7 @@ class Relayed:
     def _pass_on(self, transport: Transport) -> None:
         try:
             while not self.closed and (piece := self._response.read1(_PIECE)):
+                self.missed = self.quiet = 0
                 transport.write(piece, False)
                 while transport.pending > HIGH_WATER and not self.closed:
                     self._room.clear()
@@ -163,8 +176,18 @@ class Relayed:
     cut = lost
 
     def keepalive(self) -> None:
-        """The other process sends them, and they are passed on: that one lives is what they say."""
+        """The other process sends them, and they are passed on: that one lives is what they say. When they stay away,
+        the client must not wait for ever for a process that hangs.
+        """
         self.quiet = 0
+        if self.transport.pending:  # that is read before more is asked for
+            return
+        self.missed += 1
+        if self.missed >= self.service.overdue:
+            log.warning(
+                "the process that carries run %s sends nothing any more; a reader was cut", self._run_id
+            )
+            self.lost()
 
     def _leave(self) -> None:
         self.closed = True

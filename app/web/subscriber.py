@@ -85,6 +85,9 @@ class Subscriber:
     :ivar closed: nothing more will be sent: the body is over, or the reader has gone.
     """
 
+    #: It reads a run of this process.
+    relayed = False
+
     __slots__ = (
         "__weakref__",
         "_batch",

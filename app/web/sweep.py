@@ -28,6 +28,7 @@ class StreamService:
     :param keepalive_s: seconds of silence after which a comment is written.
     :param slow_reader_s: seconds after which a reader who takes nothing of what waits for it counts as gone.
     :param direct: streams may take the socket out of the server's hands where that is possible.
+    :ivar overdue: how many keepalives of another process may stay away before it is taken for dead.
     """
 
     def __init__(self, keepalive_s: float = 15.0, slow_reader_s: float = 60.0, direct: bool = True) -> None:
@@ -36,6 +37,7 @@ class StreamService:
         self._keepalive = math.ceil(keepalive_s / self.interval)
         self._slow = math.ceil(slow_reader_s / self.interval)
         self._linger = math.ceil(LINGER_S / self.interval)
+        self.overdue = max(2, math.ceil(slow_reader_s / keepalive_s))
         self._streams: set[Subscriber | Relayed] = set()
         self._lingering: dict[SocketTransport, int] = {}
         self._empty = Event()
@@ -70,6 +72,12 @@ class StreamService:
     def wait_empty(self, timeout_s: float) -> bool:
         """Wait until every stream is with its client and its socket closed; False when time ran out."""
         return bool(self._empty.wait(timeout_s))
+
+    def cut_relayed(self) -> None:
+        """Cut the streams that other processes of this host send through this one: only they know how long."""
+        for subscriber in list(self._streams):
+            if subscriber.relayed:
+                subscriber.lost()
 
     def cut_all(self) -> None:
         """Cut whatever is still open."""

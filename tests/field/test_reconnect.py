@@ -9,9 +9,10 @@ import http.client
 import json
 import os
 import signal
+import sqlite3
 import typing as t
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import gevent
@@ -327,6 +328,25 @@ def test_an_ended_run_can_be_read_and_its_reader_who_has_all_is_told_so(served: 
     assert [value for value in settled[1:-1]] == [whole[-2][1]]
 
 
+def test_a_run_that_is_ending_has_not_said_all(served: Server, vendor: Vendor) -> None:
+    """While its record is stored, whoever has all so far is not told that there is no more."""
+    workflow = served.agent(MODEL)
+    headers = {"X-API-Key": served.studio.key}
+    path = f"/api/workflows/{workflow}/runs"
+    first = Reader(sse.post(served.studio.port, path, {"message": "hi"}, headers))
+    call = vendor.next_call()
+    with closing(sqlite3.connect(served.studio.data / "studio.db", isolation_level=None)) as busy:
+        busy.execute("BEGIN IMMEDIATE")
+        call.finish()
+        while (frame := first.next())["type"] != "workflow_node_end" or frame["data"]["node_id"] != "agent_1":
+            pass
+        stream = attach(served, first.run_id, "protocol=runs", last=first.last_id)
+        assert stream.status == 200
+        busy.execute("ROLLBACK")
+    seen = len(first.told)
+    assert Reader(stream).rest() == first.rest()[seen:]
+
+
 @contextmanager
 def running(made: Studio) -> Iterator[Server]:
     """A Studio of a data folder that there is already."""
@@ -502,3 +522,70 @@ def test_a_run_out_of_reach_is_a_503_that_says_what_to_do(tmp_path: Path, vendor
         told = Reader(attach(far, first.run_id)).rest()
         assert told[0][1]["event"] == "gap"
         assert told[-2:] == whole[-2:]
+
+
+def test_a_process_that_hangs_leaves_a_stream_that_is_cut(tmp_path: Path, vendor: Vendor) -> None:
+    """It keeps its connections and sends nothing; who attaches meanwhile is told that it cannot be asked."""
+    more = environ(vendor, STUDIO_KEEPALIVE_S="0.2", STUDIO_SLOW_READER_S="1")
+    with studio(tmp_path, more) as made, opened(made) as server:
+        hanging = Studio(tmp_path, more, _key=made.key)
+        with opened(hanging.start()) as other:
+            first = begin(other, other.agent(MODEL))
+            second = Reader(attach(server, first.run_id))
+            call = vendor.next_call()
+            say(call, first, "a ")
+            second.upto("a ")
+            os.kill(other.worker, signal.SIGSTOP)
+            try:
+                with pytest.raises((ConnectionError, http.client.HTTPException)):
+                    second.rest()
+                status, error = answered(attach(server, first.run_id))
+                assert (status, error["code"]) == (503, "run_elsewhere")
+            finally:
+                os.kill(other.worker, signal.SIGCONT)
+            third = Reader(attach(server, first.run_id, last=second.last_id))
+            call.text("b ")
+            assert third.next()["chunk"] == "b "
+            call.finish()
+            third.rest()
+            hanging.stop()
+
+
+def test_a_process_that_stops_does_not_wait_for_the_runs_of_others(tmp_path: Path, vendor: Vendor) -> None:
+    """Its readers are cut, and attach again elsewhere; the run goes on."""
+    more = environ(vendor, STUDIO_GRACEFUL_S="600")
+    with studio(tmp_path, more) as made, opened(made) as server:
+        leaving = Studio(tmp_path, more, _key=made.key)
+        with opened(leaving.start()) as other:
+            first = begin(server, server.agent(MODEL))
+            second = Reader(attach(other, first.run_id))
+            call = vendor.next_call()
+            say(call, first, "a ")
+            second.upto("a ")
+            assert leaving.process is not None
+            leaving.process.terminate()
+            with pytest.raises((OSError, http.client.HTTPException)):
+                second.rest()
+            assert leaving.process.wait(20) == 0
+        third = Reader(attach(server, first.run_id, last=second.last_id))
+        say(call, first, "b ")
+        assert third.next()["chunk"] == "b "
+        call.finish()
+        assert first.rest()[-2:] == third.rest()[-2:]
+
+
+def test_streams_that_are_passed_on_are_bounded_too(tmp_path: Path, vendor: Vendor) -> None:
+    with studio(tmp_path, environ(vendor)) as made, opened(made) as server:
+        full = Studio(tmp_path, environ(vendor, STUDIO_MAX_STREAMS="1"), _key=made.key)
+        with opened(full.start()) as other:
+            first = begin(server, server.agent(MODEL))
+            call = vendor.next_call()
+            readers = [Reader(attach(other, first.run_id)) for _ in range(2)]
+            third = attach(other, first.run_id)
+            assert third.headers["Retry-After"]
+            status, error = answered(third)
+            assert (status, error["code"]) == (503, "at_capacity")
+            call.finish()
+            whole = first.rest()
+            assert [reader.rest() for reader in readers] == [whole, whole]
+            full.stop()
