@@ -62,6 +62,7 @@ UNUSABLE = "The MCP server shelf gave an answer that cannot be used"
             "an entry",
             f"{UNUSABLE} (tools.1.inputSchema: Field required; tools.1.name: Input should be a valid string).",
         ),
+        ("patterns", "The answer is not what the server promises of tool_1, at s."),
         ("its own error", "the shelf is empty"),
         ("keeps its list", "not with ***"),
         ("old", "The MCP server shelf speaks a version of the protocol that is not known here."),

@@ -25,6 +25,8 @@ SAYS = {
     "half a pair": '{"jsonrpc": "2.0", "id": NUMBER, "result": {"content": [{"type": "text", "text": "a\\ud83db"}]}}',
     "no UTF-8": '{"jsonrpc": "2.0", "id": NUMBER, "result": {"content": [{"type": "text", "text": "a\udcffb"}]}}',
     "no content": '{"jsonrpc": "2.0", "id": NUMBER, "result": {"content": "KEY"}}'.replace("KEY", KEY),
+    "patterns": '{"jsonrpc": "2.0", "id": NUMBER, "result": {"content": [], "structuredContent": {"s": "%s!"}}}'
+    % ("a" * 40),
     "its own error": '{"jsonrpc": "2.0", "id": NUMBER, "error": {"code": -32000, "message": "the shelf is empty"}}',
     "a long error": json.dumps({"code": 5, "message": "m" * 19_990 + KEY}).join(
         ('{"jsonrpc": "2.0", "id": NUMBER, "error": ', "}")
@@ -65,6 +67,11 @@ def name_tools(number):
     lists += 1
     names = [f"tool_{place + 1}" for place in range(lists if WHAT == "grows" else 1)]
     tools = [{"name": name, "description": f"Uses {KEY}.", "inputSchema": ANY} for name in names]
+    if WHAT == "patterns":
+        tools[0]["outputSchema"] = {
+            "type": "object",
+            "properties": {"s": {"type": "string", "pattern": "^(a+)+$"}},
+        }
     if WHAT == "keeps its list":
         send(id=number, error={"code": -32603, "message": f"not with {KEY}"})
     elif WHAT == "never ends":

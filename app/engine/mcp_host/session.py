@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from app.engine.mcp_host import results
 from app.engine.mcp_host.lines import UNREADABLE
+from app.engine.mcp_host.promises import Promises
 from app.engine.mcp_host.results import MAX_TOOLS, Failed, lost, plainly, reason
 from app.engine.mcp_host.stdio import MAX_LINE, Ended, say, stdio
 from app.net.guarded_transport import http_client
@@ -51,6 +52,7 @@ class Session:
         self._server = server
         self._changed = changed
         self._told = False
+        self._promises = Promises()
         self._opened: asyncio.Future[Client] | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -83,6 +85,7 @@ class Session:
                 page = await client.list_tools(cursor=cursor, cache_mode="refresh")
                 for tool in page.tools[: MAX_TOOLS - len(found)]:
                     found.append(results.tool(tool))
+                    self._promises.take(tool)
                     await asyncio.sleep(0)  # to judge a thousand schemas takes half a second
                 cursor = page.next_cursor
                 if cursor is None or len(found) == MAX_TOOLS:
@@ -94,13 +97,15 @@ class Session:
 
         :raises Failed: it says no, or cannot be reached.
         """
-        for last in (False, True):
+        for _ in range(2):
             try:
                 async with self._used() as client:
-                    return results.answer(await client.call_tool(name, arguments))
+                    result = await client.call_tool(name, arguments)
             except _Terminated:  # it has forgotten us, and did not run the call
-                if last:
-                    break
+                continue
+            if (broken := self._promises.broken(name, result)) is not None:
+                raise Failed(f"The answer is not what the server promises of {name}, at {broken}.")
+            return results.answer(result)
         raise Failed(f"The MCP server {self.title} does not keep its sessions.")
 
     @asynccontextmanager
@@ -182,6 +187,7 @@ class Session:
                 async with asyncio.timeout(START_S):
                     client = await stack.enter_async_context(await self._made(stack, closing))
                 self._failures = 0
+                client.session.validate_tool_result = _judged_by_us  # type: ignore[method-assign]
                 opened.set_result(client)
                 listening = asyncio.create_task(self._listen(client))
                 try:
@@ -278,6 +284,10 @@ class Session:
     def _keep(self, task: asyncio.Task[None]) -> None:
         _BACKGROUND.add(task)
         task.add_done_callback(_BACKGROUND.discard)
+
+
+async def _judged_by_us(name: str, result: types.CallToolResult) -> None:
+    """Instead of the SDK's own validation; see ``promises``."""
 
 
 #: Tasks nobody waits for; the loop holds only weak references.
