@@ -150,9 +150,7 @@ def _own_problems(check: Check) -> Iterator[tuple[str, str]]:
     elif isinstance(check, JsonSchema):
         found = "schema", json_schema.check_schema(check.schema)
     elif isinstance(check, Expression):
-        source = check.expression
-        braced = source if template_syntax.is_template(source) else "{{ " + source + " }}"
-        found = "expression", template_syntax.check(braced)
+        found = "expression", template_syntax.check(template_syntax.braced(check.expression))
     elif isinstance(check, Judge):
         found = "instruction", template_syntax.check(check.instruction)
     elif isinstance(check, Contains):

@@ -23,7 +23,7 @@ from app.agents import template_filters, template_operators
 from app.agents.template_budget import DEFAULT, Budget, Meter, Refused, current
 from app.errors import RunError
 from app.workflows import template_syntax
-from app.workflows.template_syntax import TemplateRefused, check, is_template, references, words
+from app.workflows.template_syntax import TemplateRefused, braced, check, is_template, references, words
 
 __all__ = ["Budget", "check", "references", "render", "render_value"]
 
@@ -52,9 +52,7 @@ def evaluate(expression: t.Any, variables: Mapping[str, t.Any]) -> t.Any:
 
     :raises RunError: ``template_failed``.
     """
-    if isinstance(expression, str) and "{{" not in expression and "{%" not in expression:
-        expression = "{{ " + expression + " }}"
-    return render_value(expression, variables)
+    return render_value(braced(expression) if isinstance(expression, str) else expression, variables)
 
 
 def render_value(value: t.Any, variables: Mapping[str, t.Any], budget: Budget = DEFAULT) -> t.Any:

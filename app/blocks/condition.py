@@ -21,6 +21,7 @@ class ConditionConfig:
             "doc": "A Jinja2 expression, with or without its braces, e.g. `blocks.agent_1.content | length > 100`. A "
             "text counts as true unless it is empty or says false, no, off, none or 0.",
             "template": True,
+            "expression": True,
         }
     )
 

@@ -28,13 +28,27 @@ class LoopConfig:
     )
     condition: str | None = field(
         default=None,
-        metadata={"doc": "`while`: a Jinja2 expression, asked before each iteration.", "template": True},
+        metadata={
+            "doc": "`while`: a Jinja2 expression, asked before each iteration.",
+            "template": True,
+            "expression": True,
+        },
     )
     times: t.Any = field(
-        default=None, metadata={"doc": "`for`: a number, or a template that gives one.", "template": True}
+        default=None,
+        metadata={
+            "doc": "`for`: a number, or a template that gives one.",
+            "template": True,
+            "expression": True,
+        },
     )
     items: t.Any = field(
-        default=None, metadata={"doc": "`for_each`: a list, or a template that gives one.", "template": True}
+        default=None,
+        metadata={
+            "doc": "`for_each`: a list, or a template that gives one.",
+            "template": True,
+            "expression": True,
+        },
     )
     max_iterations: int = field(
         default=100,
@@ -122,8 +136,8 @@ LOOP = BlockType(
     summary="Runs its body while a condition holds, a number of times, or for each item.",
     handles=("loop", "exit", "error"),
     outputs=("iterations", "capped", "results", "last"),
+    repeats=("last",),
     check=check,
     bodies=lambda config: ("loop",),
     returns=("loop",),
 )
-    repeats=("last",),

@@ -34,6 +34,7 @@ class ParallelConfig:
             "doc": "A list, or a template that gives one: the body on the handle `loop` runs once for each, with "
             "`loop.item` and `loop.index`; its blocks are `<id>[0]`, `<id>[1]` …",
             "template": True,
+            "expression": True,
         },
     )
     max_concurrency: int | None = field(

@@ -51,6 +51,7 @@ class RouterConfig:
             "the handle `route:<name>`. `when` is a Jinja2 expression, with or without its braces; the last route may "
             "do without and is then taken when no other is.",
             "template": True,
+            "expression": "when",
             "most": MOST,
         }
     )

@@ -10,6 +10,7 @@ page come from here. Field metadata:
 ``nonempty``     text or list entries of at least one character
 ``most``         longest text (characters) or list (entries)
 ``template``     a Jinja2 template, or a tree of them
+``expression``   its text is an expression, with or without braces; or the member of that name, in each object of a list
 ``secret_safe``  the template may use ``secrets``
 """
 

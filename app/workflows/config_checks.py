@@ -20,7 +20,7 @@ from app.workflows.agent_rules import agent_problems, agent_warnings
 from app.workflows.compiled import AGENT, CompiledBlock
 from app.workflows.mcp_entries import NO_SERVERS
 from app.workflows.shapes import COMMON_KEYS, BlockShape, CommonConfig
-from app.workflows.template_syntax import ANY_BLOCK, NAMES, inspect
+from app.workflows.template_syntax import ANY_BLOCK, NAMES, in_braces, inspect
 from app.workflows.tool_entries import entry_problems, entry_warnings, template_problems
 from plugins.connections import RegistryError
 from plugins.spec.blocks import BlockType, Use
@@ -151,7 +151,7 @@ class ConfigChecks:
             if entry.metadata.get("template"):
                 key = entry.metadata.get("key", entry.name)
                 problems += template_problems(
-                    config.get(key),
+                    in_braces(config.get(key), entry.metadata.get("expression", False)),
                     join(path, key),
                     secret_safe=bool(entry.metadata.get("secret_safe")),
                     look=lambda where, source: self._reads.append((where, source, names)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import typing as t
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import jinja2
@@ -80,6 +80,28 @@ def is_template(source: str) -> bool:
     return "{{" in source or "{%" in source or "{#" in source
 
 
+def braced(expression: str) -> str:
+    """An expression as the template that gives its value; it may have its braces already."""
+    return expression if is_template(expression) else "{{ " + expression + " }}"
+
+
+def in_braces(value: t.Any, expression: bool | str) -> t.Any:
+    """``value`` with its expressions :func:`braced`, so that they can be judged as templates.
+
+    :param expression: whether a text here is one; or the member that is one, in each object of a list.
+    """
+    if expression is True and isinstance(value, str):
+        return braced(value)
+    if isinstance(expression, str) and isinstance(value, (list, tuple)):
+        return [_member_in_braces(item, expression) for item in value]
+    return value
+
+
+def _member_in_braces(item: t.Any, name: str) -> t.Any:
+    there = isinstance(item, Mapping) and isinstance(item.get(name), str)
+    return {**item, name: braced(item[name])} if there else item
+
+
 def check(source: str) -> str | None:
     """What is wrong with a template's syntax, with the line; None when nothing is."""
     try:
@@ -137,7 +159,8 @@ def parse(source: str, environment: jinja2.Environment) -> nodes.Template:
     try:
         tree = environment.parse(source)
     except jinja2.TemplateSyntaxError as error:
-        raise TemplateRefused(f"template syntax, line {error.lineno}: {error.message}") from None
+        message = str(error.message).replace("'end of print statement'", '"}}"')
+        raise TemplateRefused(f"template syntax, line {error.lineno}: {message}") from None
     except (RecursionError, ValueError, OverflowError):
         # ValueError: a number literal of more digits than Python converts.
         raise TemplateRefused(
