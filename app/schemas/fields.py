@@ -104,7 +104,8 @@ class Text(Strict):
 
     def _deserialize(self, value: t.Any, attr: str | None, data: t.Any, **kwargs: t.Any) -> str:
         if not isinstance(value, str):
-            raise ValidationError(f"must be text, not {shown(value)}")
+            cure = "; put it in quotes" if isinstance(value, (bool, int, float)) else ""
+            raise ValidationError(f"must be text, not {shown(value)}{cure}")
         if self.nonempty and not value:
             raise ValidationError("must not be empty")
         if self.most is not None and len(value) > self.most:

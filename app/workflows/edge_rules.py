@@ -19,11 +19,11 @@ def handle(edge: Edge, block_type: BlockType | None, path: str) -> Iterator[Prob
         return
     if any(handle.endswith(":") and edge.handle.startswith(handle) for handle in block_type.handles):
         return  # which names there are depends on the config: see named_handles
-    named = [handle for handle in block_type.handles if handle]
-    plain = "leave it out for the plain edge. " if "" in block_type.handles else ""
+    named = [f"{name}<name>" if name.endswith(":") else name for name in block_type.handles if name]
+    plain = "; leave it out for the plain edge" if "" in block_type.handles else ""
     near = did_you_mean(edge.handle, named)
     subject = f"{shown(edge.handle)} is no handle" if edge.handle else "is required: there is no plain edge"
-    yield Problem(path, f"{subject} of the type {block_type.type_name}; {plain}{near}".rstrip("; "))
+    yield Problem(path, f"{subject} of the type {block_type.type_name}{plain}. {near}".rstrip())
 
 
 def named_handles(edges: Mapping[str, Edge], blocks: Sequence[CompiledBlock]) -> Iterator[Problem]:

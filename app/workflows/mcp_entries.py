@@ -115,7 +115,9 @@ def entry_problems(raw: Mapping[str, t.Any], path: str, servers: McpServers) -> 
 def _unknown(name: str, path: str, named: Collection[str]) -> list[Problem]:
     if name in named:
         return []
-    cure = did_you_mean(name, sorted(named)) or "Servers are named in the file STUDIO_MCP_SERVERS."
+    cure = did_you_mean(name, sorted(named)) or (
+        "Name it in a file, and give this command and the server its path in STUDIO_MCP_SERVERS."
+    )
     return [Problem(path, f"there is no MCP server {shown(name)}. {cure}")]
 
 

@@ -31,7 +31,9 @@ def problems(name: str, value: t.Any) -> list[Problem]:
     """What keeps ``value`` from being stored as the secret ``name``; never says the value."""
     found = []
     if not NAME.fullmatch(name):
-        found.append(Problem("name", f"must match {NAME.pattern}, not {shown(name)}"))
+        found.append(
+            Problem("name", f"must have 1 to 64 letters, digits and _, no digit first; {shown(name)} has not")
+        )
     if not isinstance(value, str):
         found.append(Problem("value", "must be a text"))
     elif not SHORTEST <= len(value) <= LONGEST:

@@ -72,7 +72,7 @@ def test_a_prompt_shows_nothing_of_the_value(studio: Studio) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("crm-key", VALUE, "must match"),
+        ("crm-key", VALUE, "letters, digits and _"),
         ("CRM_KEY", "abc", "6 to 65536"),
         ("CRM_KEY", f" {VALUE}", "white space"),
         ("CRM_KEY", "", "6 to 65536"),

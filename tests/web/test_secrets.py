@@ -112,9 +112,9 @@ def test_a_value_goes_in_and_never_comes_out(studio: Studio) -> None:
         (PATH, {"value": "x" * 65_537}, "value", "6 to 65536"),
         (PATH, {"value": f"{VALUE}\n"}, "value", "white space"),
         (PATH, {"value": f"{VALUE}\0{VALUE}"}, "value", "leave them out"),
-        ("/api/secrets/1KEY", {"value": VALUE}, "name", "must match"),
-        ("/api/secrets/A-KEY", {"value": VALUE}, "name", "must match"),
-        (f"/api/secrets/{'K' * 65}", {"value": VALUE}, "name", "must match"),
+        ("/api/secrets/1KEY", {"value": VALUE}, "name", "letters, digits and _"),
+        ("/api/secrets/A-KEY", {"value": VALUE}, "name", "letters, digits and _"),
+        (f"/api/secrets/{'K' * 65}", {"value": VALUE}, "name", "letters, digits and _"),
     ],
 )
 def test_what_cannot_be_stored_is_told_without_the_value(

@@ -138,7 +138,12 @@ def test_every_problem_is_told_at_once_in_document_order():
         (
             chain(START_BLOCK, agent(), edges=[{"source": "start", "target": "a", "source_handle": "tru"}]),
             "edges[0].source_handle",
-            "leave it out",
+            '"tru" is no handle of the type start; leave it out for the plain edge.',
+        ),
+        (  # true without quotes, as YAML reads it
+            chain(START_BLOCK, agent(), edges=[{"source": "start", "target": "a", "source_handle": True}]),
+            "edges[0].source_handle",
+            "must be text, not true; put it in quotes",
         ),
         (
             chain(
