@@ -167,7 +167,7 @@ def test_mcp(tmp_path: Path) -> None:
 def test_retrieve(made: Services) -> None:
     save(made, ask=example("retrieve"))
     end, _ = ended_saved(made, "ask", {"message": "How many holidays do I have?"})
-    assert end.output["content"].startswith("Find: There is no collection 'handbook'")
+    assert end.output["content"].startswith("Find: there is no collection 'handbook'")
     assert end.output["citations"] == []
     for file in sorted((ROOT / "examples" / "documents").iterdir()):
         text, title, kind = read(file.read_bytes(), media_type(file.name))
