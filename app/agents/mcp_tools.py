@@ -12,9 +12,10 @@ import hashlib
 import re
 import typing as t
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app import encoding
 from app.agents.approval import with_approval
 from app.errors import BlockError, RunError
 from app.workflows import mcp_entries
@@ -25,6 +26,8 @@ from providers.spec import Waits
 
 _LONGEST = 64
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
+#: A server and its own name of a tool.
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,12 @@ class McpTools:
 
 
 class Listed(t.NamedTuple):
-    """One entry with the tools of its server; they are stand-ins where ``away`` says why it is away."""
+    """One entry with the tools of its server; they are stand-ins where ``away`` says why it is away.
 
+    :ivar server: which it is, as the document says it; servers of one host may have one title.
+    """
+
+    server: str
     title: str
     tools: tuple[Tool, ...]
     away: str = ""
@@ -75,26 +82,33 @@ def named(found: Sequence[Listed], taken: Collection[str]) -> McpTools:
     :param taken: names of the agent's other tools, which they keep.
     :raises BlockError: ``mcp_too_many_tools``.
     """
-    each = [(one.title, tool) for one in found for tool in one.tools]
-    if len(each) + len(taken) > MAX_TOOLS:
+    once: dict[_Key, Tool] = {}
+    titles: dict[_Key, str] = {}
+    for one, tool in reversed([(one, tool) for one in found for tool in one.tools]):
+        key = (one.server, tool.name)
+        later = once.pop(key, tool)
+        once[key], titles[key] = with_approval(tool, later.approval), one.title
+    if len(once) + len(taken) > MAX_TOOLS:
         raise BlockError(
             "mcp_too_many_tools",
-            f"An agent may have {MAX_TOOLS} tools, and its MCP servers have {len(each)}; name those it needs in tools.",
+            f"An agent may have {MAX_TOOLS} tools, and its MCP servers have {len(once)}; name those it needs in tools.",
         )
-    once: dict[tuple[str, str], Tool] = {}
-    for title, tool in reversed(each):
-        later = once.get((title, tool.name), tool)
-        once[title, tool.name] = with_approval(tool, later.approval)
-    counts = Counter([*taken, *(_fitting(name) for _, name in once)])
-    tools: dict[str, Tool] = {}
-    for (title, name), tool in reversed(once.items()):
-        visible = _fitting(name)
-        if counts[visible] > 1:
-            visible = _fitting(f"{title}__{name}")
-        if visible in tools or visible in taken:  # two servers of one title, or names made alike by fitting
-            visible = _fitting(f"{title}__{name}", unique=True)
-        tools[visible] = tool if visible == tool.name else replace(tool, name=visible)
-    return McpTools(tuple(tools.values()), tuple(dict.fromkeys(one.away for one in found if one.away)))
+    names = _names(titles, taken)
+    tools = [
+        tool if names[key] == tool.name else replace(tool, name=names[key])
+        for key, tool in reversed(once.items())
+    ]
+    return McpTools(tuple(tools), tuple(dict.fromkeys(one.away for one in found if one.away)))
+
+
+def _names(titles: Mapping[_Key, str], taken: Collection[str]) -> dict[_Key, str]:
+    """The name of each tool: its own, else with its server's title, else with a hash, as far as another has it, too."""
+    own = {key: _fitting(key[1]) for key in titles}
+    counts = Counter([*taken, *own.values()])
+    clashing = {key: _fitting(f"{titles[key]}__{key[1]}") for key in own if counts[own[key]] > 1}
+    counts = Counter([*taken, *{**own, **clashing}.values()])
+    hashed = {key: _hashed(name, key) for key, name in clashing.items() if counts[name] > 1}
+    return {**own, **clashing, **hashed}
 
 
 def note(missing: Sequence[str]) -> str | None:
@@ -109,6 +123,7 @@ def note(missing: Sequence[str]) -> str | None:
 
 def _of(context: BlockContext, entry: McpEntry, waits: Waits) -> Listed:
     title = entry.mcp if isinstance(entry.mcp, str) else mcp_entries.inline(entry.mcp).title
+    server = encoding.dumps(entry.mcp).decode()
     try:
         tools = context.mcp(entry.mcp, waits)
         if not {tool.name for tool in tools}.issuperset(entry.tools or ()):  # it may have got some since
@@ -117,12 +132,11 @@ def _of(context: BlockContext, entry: McpEntry, waits: Waits) -> Listed:
         if entry.required:
             message = f"The MCP server {title} cannot be used; try again, or look into the log of the server."
             raise BlockError("mcp_unavailable", message, detail=str(failed)) from None
-        return Listed(
-            title, tuple(_stand_in(context, entry, name) for name in entry.tools or ()), str(failed)
-        )
+        stand_ins = tuple(_stand_in(context, entry, name) for name in entry.tools or ())
+        return Listed(server, title, stand_ins, str(failed))
     if entry.tools is not None:
         tools = _chosen(title, tools, entry.tools)
-    return Listed(title, tuple(with_approval(tool, entry.approval) for tool in tools))
+    return Listed(server, title, tuple(with_approval(tool, entry.approval) for tool in tools))
 
 
 def _chosen(title: str, tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
@@ -154,9 +168,12 @@ def _stand_in(context: BlockContext, entry: McpEntry, name: str) -> Tool:
     return with_approval(Tool(name, description, OPEN_OBJECT, run), entry.approval)
 
 
-def _fitting(name: str, unique: bool = False) -> str:
-    """``name`` in the letters and the length that all vendors take; ``unique``: told apart by a hash."""
+def _fitting(name: str) -> str:
+    """``name`` in the letters and the length that all vendors take."""
     made = _ODD.sub("_", name) or "_"
-    if not unique and len(made) <= _LONGEST:
-        return made
-    return f"{made[: _LONGEST - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return made if len(made) <= _LONGEST else _hashed(made, ("", name))
+
+
+def _hashed(name: str, key: _Key) -> str:
+    """``name`` cut to make room for a hash that tells ``key`` apart."""
+    return f"{name[: _LONGEST - 9]}_{hashlib.sha256(chr(0).join(key).encode()).hexdigest()[:8]}"

@@ -26,7 +26,7 @@ def tool(name: str) -> Tool:
 
 
 def made(servers: t.Sequence[tuple[str, t.Sequence[str]]], taken: t.Collection[str] = ()) -> McpTools:
-    return named([Listed(title, tuple(map(tool, names))) for title, names in servers], taken)
+    return named([Listed(title, title, tuple(map(tool, names))) for title, names in servers], taken)
 
 
 def own_names(found: McpTools) -> dict[str, str]:
@@ -48,7 +48,14 @@ def test_every_tool_has_a_name_of_its_own_that_fits(
     )
 
 
-@given(st.lists(st.tuples(st.sampled_from(["one", "two"]), st.lists(st.sampled_from("abc"), unique=True))))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["one", "two"]),
+            st.lists(st.sampled_from(["a", "b.", "b_", "one__a"]), unique=True),
+        )
+    )
+)
 def test_no_name_depends_on_an_order(servers: list[tuple[str, list[str]]]) -> None:
     assert own_names(made(servers)) == own_names(made(list(reversed(servers))))
 
@@ -61,8 +68,24 @@ def test_a_name_is_prefixed_only_where_it_has_to_be() -> None:
 @pytest.mark.parametrize("order", [("never", "always"), ("always", "never"), ("ask_once", "always")])
 def test_of_a_tool_that_two_entries_have_the_stricter_approval_holds(order: t.Any) -> None:
     first, second = (replace(tool("pay"), approval=approval) for approval in order)
-    found = named([Listed("shop", (tool("look"), first)), Listed("shop", (second,))], ())
+    entries = [Listed("shop", "shop", tools) for tools in ((tool("look"), first), (second,))]
+    found = named(entries, ())
     assert [(one.name, one.approval) for one in found.tools] == [("look", "never"), ("pay", "always")]
+
+
+def test_servers_of_one_title_keep_their_tools_apart() -> None:
+    """Two addresses of one host have one title, when none was given."""
+    first, second = (Listed(f"/{path}", "host", (tool("search"), tool(path))) for path in ("docs", "shop"))
+    found = named([first, second], ())
+    names = [one.name for one in found.tools]
+    assert [re.sub("_[0-9a-f]{8}$", "_HASH", name) for name in names] == [
+        "host__search_HASH",
+        "docs",
+        "host__search_HASH",
+        "shop",
+    ]
+    assert len(set(names)) == 4
+    assert {one.name for one in named([second, first], ()).tools} == set(names)
 
 
 def test_too_many_tools_are_refused_with_the_cure() -> None:
