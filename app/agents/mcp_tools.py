@@ -84,7 +84,8 @@ def named(found: Sequence[Listed], taken: Collection[str]) -> McpTools:
     """
     once: dict[_Key, Tool] = {}
     titles: dict[_Key, str] = {}
-    for one, tool in reversed([(one, tool) for one in found for tool in one.tools]):
+    each = [(one, tool) for one in found for tool in one.tools]
+    for one, tool in reversed(each):
         key = (one.server, tool.name)
         later = once.pop(key, tool)
         once[key], titles[key] = with_approval(tool, later.approval), one.title
