@@ -101,7 +101,7 @@ class RunEvents:
         self._answered: set[str] = set()
         self._thinking: dict[str, int] = {}
         self._pinned: str | None = None
-        #: Some of the answer was told whole; characters that were told of the one that is told as it is written.
+        #: Whether some of the answer was told whole, and how much was told of what is told as it is written.
         self._spoken = False
         self._sent = 0
         self._lone = options.lone if options.lone is not None and self._gets(options.lone) else None
@@ -162,15 +162,16 @@ class RunEvents:
 
     def _frames(self, envelope: ev.Envelope, items: Iterable[_Item]) -> bytes:
         """Those of ``items`` this reader gets, with the id on the last."""
-        shown = [item for item in items if self._may(item)]
-        last = len(shown) - 1
+        given = [item for item in items if self._may(item)]
+        last = len(given) - 1
         return b"".join(
-            self._frame(envelope, kind, data, place == last) for place, (kind, data, _) in enumerate(shown)
+            self._frame(envelope, kind, data, place == last) for place, (kind, data, _) in enumerate(given)
         )
 
     def _may(self, item: _Item) -> bool:
-        shown = self._shown.get(item[0])
-        return shown == "yes" or (shown == "answer" and item[2])
+        kind, _, is_answer = item
+        how = self._shown.get(kind)
+        return how == "yes" or (how == "answer" and is_answer)
 
     def _frame(self, envelope: ev.Envelope, kind: str, data: dict[str, t.Any], last: bool) -> bytes:
         options = self._options
@@ -260,15 +261,14 @@ class RunEvents:
         if block != self._options.lone:
             yield from self._whole(block, node, event.output)
         elif rest := text_of(event.output, node.type)[self._sent :]:
+            self._sent += len(rest)
             yield "chat_chunk", {"content": rest, "node_id": block}, self._is_answer(block)
 
     def _whole(self, block: str, node: _Node, output: Mapping[str, t.Any] | None) -> Iterator[_Item]:
         """All that a block says, if it speaks."""
         options, base = self._options, plain(block)
         if base in options.closing:
-            lone = options.lone
-            given = self._spoken or (self._sent > 0 and lone is not None and self._is_answer(lone))
-            text = "" if given else text_of(output, node.type)
+            text = "" if self._has_answered() else text_of(output, node.type)
             if text:
                 yield self._message(block, text, node.name, True)
         elif base in options.speakers:
@@ -277,6 +277,11 @@ class RunEvents:
                 answer = self._is_answer(block)
                 self._spoken = self._spoken or answer
                 yield self._message(block, text, node.name, answer)
+
+    def _has_answered(self) -> bool:
+        """Whether this reader was told the answer, or some of it, by a block that gives it."""
+        lone = self._options.lone
+        return self._spoken or (self._sent > 0 and lone is not None and self._is_answer(lone))
 
     def _message(
         self, block: str, content: str, sender: str, answer: bool, round_: int | None = None
