@@ -24,6 +24,13 @@ _STATEMENT_MS = (
 )
 _SLOW = 8  # slow queries at once; further ones wait, and the server keeps connections for others
 _IDLE = 4  # connections of theirs that are kept
+# A server that is cut off says nothing: after about a minute a connection is given up instead of waited for.
+_NETWORK = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 _LOOK_MS = 1000  # how often the server looks whether somebody still waits for a slow query
 _MIGRATION_LOCK = 0x53747564696F  # "Studio": the key of the advisory lock
 
@@ -78,9 +85,15 @@ class PostgresBackend:
 
     def _connect_slow(self) -> psycopg.Connection[t.Any]:
         raw = self.connect()
-        if raw.info.server_version >= 14_00_00:  # before that, a query that is left goes on to its time limit
-            with suppress(psycopg.Error):  # servers on some systems cannot look
-                raw.execute(f"SET client_connection_check_interval = {_LOOK_MS}")
+        try:
+            if (
+                raw.info.server_version >= 14_00_00
+            ):  # before that, a query that is left goes on to its time limit
+                with suppress(psycopg.Error):  # servers on some systems cannot look
+                    raw.execute(f"SET client_connection_check_interval = {_LOOK_MS}")
+        except BaseException:  # the caller has left
+            raw.close()
+            raise
         return raw
 
     def connect(self) -> psycopg.Connection[t.Any]:
@@ -92,6 +105,7 @@ class PostgresBackend:
                 autocommit=True,
                 connect_timeout=max(2, int(self._wait_s)),
                 options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={int(self._wait_s * 1000)}",
+                **_NETWORK,  # type: ignore[arg-type]  # psycopg names them all the same
             )
         except psycopg.OperationalError as error:
             raise Busy("the database server could not be reached") from error
@@ -145,7 +159,7 @@ class PostgresBackend:
                 pool_size=4,
                 max_overflow=12,
                 pool_pre_ping=True,
-                connect_args={"options": options},
+                connect_args={"options": options, **_NETWORK},
             )
         return self._pool
 

@@ -283,7 +283,7 @@ _ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("turns", [0, 1, 3, 10, 100])
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 10, 20, 100])
 def test_who_leaves_a_search_leaves_nothing_behind(filled: Store, turns: int) -> None:
     backend = filled._backend
     endless = backend.prepare(sa.text(_ENDLESS[backend.name]))

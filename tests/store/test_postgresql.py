@@ -90,3 +90,11 @@ def test_a_server_that_goes_fails_what_runs_and_nothing_later(
     assert [passage.source for passage in store.documents.search("c", "words", 5)] == ["a"]
     store.documents.put("c", Draft("a", "other"))
     assert store.documents.search("c", "words", 5) == []
+
+
+def test_a_server_that_is_cut_off_is_given_up(store: Store) -> None:
+    backend = t.cast(postgresql.PostgresBackend, store._backend)
+    with backend.connect() as slow, backend._engine().connect() as pooled:
+        for raw in (slow, t.cast("psycopg.Connection[t.Any]", pooled.connection.dbapi_connection)):
+            told = raw.info.get_parameters()
+            assert (told["keepalives_idle"], told["tcp_user_timeout"]) == ("30", "60000")
