@@ -9,17 +9,21 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 import typing as t
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import gevent
 from gevent.server import StreamServer
 
 log = logging.getLogger("studio.web")
 
 _FOLDER, _SUFFIX = "run", ".sock"
 _BACKLOG = 1024
+#: Seconds between two attempts to get into a full backlog.
+_RETRY_S = 0.05
 
 
 class Listener:
@@ -67,17 +71,32 @@ def listen(data_dir: Path, owner_id: str) -> Listener | None:
 def connect(data_dir: Path, owner_id: str, timeout_s: float) -> socket.socket:
     """A connection to the process of this host that is this owner.
 
-    :raises OSError: there is none.
+    :param timeout_s: how long it may take, and each read and write on it.
+    :raises OSError: there is none, or it takes nobody in.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        sock.setblocking(False)
+        until = time.monotonic() + timeout_s
+        while not _connected(sock, data_dir / _FOLDER, f"{owner_id}{_SUFFIX}"):
+            if time.monotonic() > until:
+                raise TimeoutError(f"{owner_id} takes nobody in")
+            gevent.sleep(_RETRY_S)
         sock.settimeout(timeout_s)
-        with _short(data_dir / _FOLDER) as short:
-            sock.connect(f"{short}/{owner_id}{_SUFFIX}")
     except OSError:
         sock.close()
         raise
     return sock
+
+
+def _connected(sock: socket.socket, folder: Path, name: str) -> bool:
+    """False while its backlog is full: of such a socket nobody is told when there is room, and gevent would spin."""
+    with _short(folder) as short:
+        try:
+            sock.connect(f"{short}/{name}")
+        except BlockingIOError:
+            return False
+    return True
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import stat
+import typing as t
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import gevent
 import pytest
 
 from app.web import peers
@@ -37,6 +39,42 @@ def test_it_is_reached_by_its_owners_name_and_gone_when_closed(tmp_path: Path) -
         with pytest.raises(OSError, match="No such file"):
             peers.connect(data, "own_2", 5.0)
     assert names(data) == set()
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[socket.socket]:
+    """A socket of the owner ``own_1`` whose backlog is full."""
+    (tmp_path / "run").mkdir()
+    with closing(socket.socket(socket.AF_UNIX)) as busy, ExitStack() as stack:
+        busy.bind(str(tmp_path / "run" / "own_1.sock"))
+        busy.listen(0)
+        stack.enter_context(closing(peers.connect(tmp_path, "own_1", 5.0)))
+        yield busy
+
+
+def test_a_process_that_takes_nobody_in_is_given_up(
+    tmp_path: Path, full: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After few attempts: nothing may spin for it."""
+    monkeypatch.setattr(peers, "_RETRY_S", 0.2)
+    tries = []
+
+    def attempt(*given: object) -> t.Any:
+        tries.append(1)
+        return real(*given)
+
+    real: t.Any = peers._connected
+    monkeypatch.setattr(peers, "_connected", attempt)
+    with pytest.raises(TimeoutError):
+        peers.connect(tmp_path, "own_1", 0.5)
+    assert len(tries) <= 4
+
+
+def test_who_waits_for_room_gets_in(tmp_path: Path, full: socket.socket) -> None:
+    waiting = gevent.spawn(peers.connect, tmp_path, "own_1", 20.0)
+    gevent.sleep(0)
+    with closing(full.accept()[0]), closing(waiting.get(timeout=20)), closing(full.accept()[0]):
+        pass
 
 
 def test_nobody_else_on_the_host_gets_in(tmp_path: Path) -> None:
