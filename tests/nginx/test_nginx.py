@@ -105,6 +105,28 @@ def test_a_client_that_leaves_closes_the_model_call(
     assert call.left.wait(10), "the vendor's connection stayed open"
 
 
+def test_a_run_is_read_on_after_a_cut(port: int, server: Studio, model: Vendor) -> None:
+    """Token by token as before, and with an empty answer once there is no more."""
+    workflow = server.deploy({**DOCUMENT, "settings": {"on_disconnect": "continue"}})
+    with execute(port, server, workflow) as stream:
+        call = model.next_call()
+        call.text("one ")
+        last = next(stream.events()).id
+    path = f"/api/runs/{stream.headers['X-Run-Id']}/events"
+    with sse.get(port, path, {"X-API-Key": server.key, "Last-Event-ID": str(last)}) as stream:
+        assert stream.status == 200
+        frames = stream.events()
+        for number in range(20):
+            call.text(f"word{number} ")
+            assert next(frames).json()["chunk"] == f"word{number} "
+        call.finish()
+        rest = list(frames)
+    assert rest[-1].json() == "[DONE]"
+    headers = {"X-API-Key": server.key, "Last-Event-ID": str(rest[-1].id)}
+    status, _, body = sse.request(port, "GET", path, None, headers)
+    assert (status, body) == (204, b"")
+
+
 def test_keepalives_outlive_the_read_timeout(port: int, server: Studio, workflow: str, model: Vendor) -> None:
     with execute(port, server, workflow) as stream:
         call = model.next_call()
