@@ -124,7 +124,9 @@ def _loop(results: Sequence[t.Any], item: t.Any = None) -> Mapping[str, t.Any]:
 def _times(value: t.Any) -> int:
     try:
         times = int(value)
-    except (TypeError, ValueError):
+        if isinstance(value, bool) or (isinstance(value, float) and value != times):
+            raise ValueError(value)
+    except (TypeError, ValueError, OverflowError):
         raise BlockError("loop_invalid", f"times must be a whole number, not {str(value)[:50]!r}.") from None
     return max(0, times)
 

@@ -37,7 +37,7 @@ def check(
     if cycle:
         path, loop = cycle
         ring = " → ".join(loop)
-        problems.append(Problem(path, f"closes a cycle ({ring}); edges may lead back only in a loop block"))
+        problems.append(Problem(path, f"closes a cycle ({ring}); {_way_back(types[loop[-1]], loop[-1])}"))
     problems += more
     if entry is not None:
         reached = _reachable(entry, edges.values())
@@ -49,6 +49,14 @@ def check(
                     )
                 )
     return entry, problems
+
+
+def _way_back(kind: BlockType | None, block: str) -> str:
+    """Which edges may lead back to a block."""
+    if kind is None or not kind.returns:
+        return "edges may lead back only in a loop block"
+    handles = " or ".join(kind.returns)
+    return f'edges may lead back to "{block}" only from blocks that no way leads to but its handle {handles}'
 
 
 def _entry(

@@ -250,3 +250,22 @@ def test_loops_nest(made: Services) -> None:
     assert end.output["iterations"] == 2
     assert [e[2] for e in finished(recorder) if e[0] == "note"] == [1, 2, 3, 4]
     assert [e[2] for e in finished(recorder) if e[0] == "inner"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("times", "done"),
+    [(2, 2), ("3", 3), (2.0, 2), (-1, 0), (2.5, None), (True, None), ("x", None), (None, None), ([1], None)],
+)
+def test_how_often_is_a_whole_number(made: Services, times: t.Any, done: int | None) -> None:
+    doc = document(
+        [("l", "loop", {"kind": "for", "times": "{{ input.n }}"}), ("a", "set", {"values": {"x": 1}})],
+        "start > l",
+        "l -loop> a",
+        "a > l",
+    )
+    end, _ = ended(made, doc, {"n": times})
+    if done is None:
+        assert isinstance(end, ev.RunFailed)
+        assert end.code == "loop_invalid"
+    else:
+        assert end.output["iterations"] == done

@@ -82,3 +82,24 @@ def test_a_choice_that_is_nearly_right_names_the_right_one(made: Services) -> No
     assert found == {
         "blocks[1].config.tie": 'must be one of none | first | random | moderator, not "frist". Did you mean "first"?'
     }
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        ("start > c", "c -true> l", "c -false> a", "l -loop> a", "a > l"),
+        ("start > c", "c -true> l", "l -loop> b", "b > l", "l -exit> a", "a > l"),
+    ],
+)
+def test_a_way_back_that_is_no_loop_says_which_would_be_one(made: Services, edges: tuple[str, ...]) -> None:
+    blocks = [
+        ("c", "condition", {"expression": "true"}),
+        ("l", "loop", {"kind": "for", "times": 1}),
+        ("a", "set", {"values": {}}),
+        ("b", "set", {"values": {}}),
+    ]
+    there = {word for edge in edges for word in edge.replace(">", " ").split()}
+    found = problems(made, document([block for block in blocks if block[0] in there], *edges))
+    (message,) = found.values()
+    assert "closes a cycle" in message
+    assert message.endswith('lead back to "l" only from blocks that no way leads to but its handle loop')
