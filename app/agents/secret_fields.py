@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import typing as t
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.agents import templates
 from app.errors import RunError
@@ -27,9 +27,9 @@ class Filled:
     :ivar hidden: the secrets that were used, and what templates made of them.
     """
 
-    values: Mapping[str, t.Any]
+    values: Mapping[str, t.Any] = field(repr=False)
     private: frozenset[str] = frozenset()
-    hidden: frozenset[str] = frozenset()
+    hidden: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def filled(given: Mapping[str, str], variables: Mapping[str, t.Any], secrets: Secrets) -> Filled:

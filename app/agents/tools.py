@@ -16,7 +16,7 @@ from app.agents.approval import with_approval
 from app.agents.config import AgentConfig
 from app.agents.http_calls import decoded, make_call
 from app.agents.mcp_tools import Listed
-from app.errors import BlockError
+from app.errors import BlockError, RunError
 from app.schemas.json_schema import Checker, checker
 from app.workflows.agent_rules import RELEASE
 from app.workflows.mcp_entries import is_mcp
@@ -165,7 +165,7 @@ def _http(call: HttpCall, allow: t.Sequence[t.Any]) -> Callable[[dict[str, t.Any
                 waits=context.waits,
                 allow=allow,
             )
-        except BlockError as error:  # a secret that was there when the run was accepted
+        except RunError as error:  # a template over what the model sent, or a secret that is gone by now
             raise ToolFailed(error.message) from None
         if answer.status >= 400:
             raise ToolFailed(f"HTTP status {answer.status}: {answer.text[:2000]}")

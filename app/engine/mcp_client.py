@@ -12,6 +12,7 @@ import logging
 import os
 import time
 import typing as t
+from dataclasses import dataclass, field
 
 from gevent.event import Event
 
@@ -37,14 +38,15 @@ MAX_FAILURE = 20_000
 Message = dict[str, t.Any]
 
 
-class ServerUse(t.NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ServerUse:
     """A server with all templates rendered.
 
     :ivar secrets: what answers are masked for: values of the store that it is used with.
     """
 
     server: McpServer
-    secrets: frozenset[str] = frozenset()
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 class _Asked:

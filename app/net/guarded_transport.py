@@ -2,7 +2,7 @@
 
 Law of this room: for the process of MCP servers only; no gevent here. A name is resolved at each connect, every
 address it gives is judged as ``app.net.guard`` says, and one of those is connected to; nobody can change the name's
-mind in between. Answers are bounded.
+mind in between. Answers are bounded, as they come and as they are: none may be compressed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,25 @@ def http_client(
     headers: Mapping[str, str],
     allow: Sequence[Network] | None,
     max_bytes: int,
-    note: Callable[[str, int], None],
+    note: Callable[[str, int, str | None], None],
 ) -> httpx2.AsyncClient:
     """A client that follows no redirects, waits for its answers as long as it is let, and uses no proxy.
 
     :param allow: networks that may be reached although they are not public; None: everything may be.
-    :param max_bytes: longest answer. :param note: told of the method and the status of each.
+    :param max_bytes: longest answer. :param note: told of the method and the status of each, and why it is not
+        read, to follow the server's name: what is compressed is small on the wire and may fill the memory.
     """
 
     async def answered(response: httpx2.Response) -> None:
-        note(response.request.method, response.status_code)
+        coding = response.headers.get("content-encoding", "identity").strip().lower()
+        problem = None if coding == "identity" else "compresses its answers although that was declined"
+        note(response.request.method, response.status_code, problem)
+        if problem is not None:
+            raise httpx2.ReadError(problem)
 
-    own = {"user-agent": "studio"} | {name.lower(): value for name, value in headers.items()}
+    own = {"user-agent": "studio", "accept-encoding": "identity"} | {
+        name.lower(): value for name, value in headers.items()
+    }
     return httpx2.AsyncClient(
         headers=[(name.encode("ascii"), value.encode("latin-1")) for name, value in own.items()],
         timeout=httpx2.Timeout(30.0, read=None),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit, urlunsplit
 
 from app import encoding
@@ -30,7 +30,7 @@ class Request:
 
     method: str
     url: SplitResult
-    headers: dict[str, str]
+    headers: dict[str, str] = field(repr=False)  # any of these may hold a secret
     body: bytes | None
     private: Collection[str] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import typing as t
@@ -38,7 +39,7 @@ class Spoken:
         self.session = "first"
         self.status = ""
         self.location = ""
-        self.garbled = False
+        self.garbled = self.compresses = False
 
     def __call__(self, environ: dict[str, t.Any], start: Callable[..., t.Any]) -> list[bytes]:
         """Answer one request."""
@@ -63,6 +64,9 @@ class Spoken:
         if self.garbled and method == "tools/call":
             body = b'{"result": "' + headers["authorization"].encode()
         more = [("Mcp-Session-Id", self.session)] if method == "initialize" else []
+        if self.compresses and method == "tools/call":
+            body = gzip.compress(body)
+            more = [("Content-Encoding", "gzip")]
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body))), *more])
         return [body]
 
@@ -211,6 +215,18 @@ def test_an_answer_that_is_no_json_is_not_quoted(tmp_path: Path, caplog: pytest.
         told = {"error": "The MCP server here gave an answer that cannot be used."}
         assert result(made, server) == told
     assert not [line for line in caplog.messages if "goes-on" in line]
+
+
+def test_what_is_compressed_is_not_read(tmp_path: Path) -> None:
+    """A megabyte of it may be gigabytes."""
+    here = Spoken()
+    here.compresses = True
+    with served(here) as url, services(tmp_path, LOOPBACK) as made:
+        told = result(made, {"url": url, "name": "here"})["error"]
+    assert told == (
+        "The MCP server here compresses its answers although that was declined. Whether the call was run is unknown."
+    )
+    assert {headers["accept-encoding"] for _, _, headers in here.requests} == {"identity"}
 
 
 def test_a_server_of_today_speaks_and_is_found_again_after_a_restart(tmp_path: Path) -> None:

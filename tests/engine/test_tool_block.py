@@ -133,6 +133,12 @@ def test_blocks_behind_the_error_edge_read_the_result(made: Services) -> None:
     assert end.success is False
 
 
+def test_a_template_that_fails_over_the_arguments_is_told_as_the_tool_s_failure(made: Services) -> None:
+    tool = {"name": "ask", "description": "d", "http": {"url": "https://x.invalid/{{ 1 / args.n }}"}}
+    end, _ = ended(made, doc(tool, "call -error> caught", arguments={"n": 0}))
+    assert end.output["result"] == {"error": "A template failed at line 1: division by zero"}
+
+
 def test_retries_are_calls_of_their_own(made: Services, tools: Tools) -> None:
     end, recorder = ended(made, doc("flaky", retries=2))
     assert end.output["result"] == "now"

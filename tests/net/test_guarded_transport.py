@@ -26,7 +26,7 @@ async def serve(reader, writer):
     writer.close()
 
 async def ask(allow, most=10_000):
-    async with http_client({}, allow, most, lambda method, status: None) as client:
+    async with http_client({}, allow, most, lambda method, status, problem: None) as client:
         return len((await client.get(f"http://name.invalid:{port}/")).content)
 
 async def fails(allow, most=10_000):

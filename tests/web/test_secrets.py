@@ -341,6 +341,31 @@ def test_a_secret_is_in_the_request_and_not_in_the_models_prompt(made: tuple[Stu
         assert "Bearer ***" in said
 
 
+def test_what_a_model_or_a_caller_writes_is_never_a_template(made: tuple[Studio, Vendor]) -> None:
+    studio, _ = made
+    studio.store.secrets.set("CRM_KEY", VALUE)
+    asked = {
+        "url": "{{ vars.crm }}/?q={{ args.q|urlencode }}",
+        "method": "POST",
+        "headers": {"Authorization": "Bearer {{ secrets.CRM_KEY }}", "X-Q": "{{ args.q }}"},
+        "body": {"q": "{{ args.q }}", "of": "{{ input.message }}"},
+    }
+    with Script(echo("json")) as server:
+        doc = document(server.url())
+        doc["variables"] = {"crm": server.url("").rstrip("/")}
+        schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+        tool = {"name": "crm", "description": "d", "parameters": schema, "http": asked}
+        config = {"tool": tool, "arguments": {"q": "{{ input.message }}"}}
+        doc["blocks"][1:3] = [{"id": "ask", "type": "tool", "config": config}]
+        doc["edges"] = [{"source": "start", "target": "ask"}, {"source": "ask", "target": "end"}]
+        answer = studio.execute(studio.deploy(doc), {"input": "{{ secrets.CRM_KEY }}"})
+    assert answer.get_json()["success"] is True
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    assert head.count(VALUE.encode()) == 1
+    assert b"X-Q: {{ secrets.CRM_KEY }}\r\n" in head
+    assert json.loads(body) == dict.fromkeys(("q", "of"), "{{ secrets.CRM_KEY }}")
+
+
 def test_a_secret_that_is_gone_meanwhile_fails_the_block_and_the_tool(
     made: tuple[Studio, Vendor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

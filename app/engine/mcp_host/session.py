@@ -57,6 +57,7 @@ class Session:
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._status: int | None = None
+        self._refused: str | None = None
         self._ended: Ended | None = None
         self._failure = ""
         self._failures = 0
@@ -141,7 +142,7 @@ class Session:
             await asyncio.sleep(0)  # its end may be known by now
             ended = self._ended
             self._drop(task)
-            why = reason(error, self._status, ended)
+            why = self._refused or reason(error, self._status, ended)
             raise Failed(
                 f"The MCP server {self.title} {why}. Whether the call was run is unknown."
             ) from error
@@ -176,7 +177,7 @@ class Session:
                 raise Failed(self._failure)
             self._opened = loop.create_future()
             self._closing = asyncio.Event()
-            self._status = self._ended = None
+            self._status = self._ended = self._refused = None
             self._task = asyncio.create_task(self._run(self._opened, self._closing))
         return await asyncio.shield(self._opened)
 
@@ -208,7 +209,8 @@ class Session:
 
     def _not_opened(self, opened: asyncio.Future[Client], error: Exception) -> None:
         say(self.title, f"cannot be used: {plainly(error)}")
-        self._failure = f"The MCP server {self.title} {reason(error, self._status, self._ended)}."
+        why = self._refused or reason(error, self._status, self._ended)
+        self._failure = f"The MCP server {self.title} {why}."
         self._failures += 1
         wait = min(RETRY_MOST_S, RETRY_S * 2**self._failures)
         self._retry_at = asyncio.get_running_loop().time() + wait
@@ -235,9 +237,10 @@ class Session:
     def _http(self) -> t.Any:
         allow = self._server["allow"]
 
-        def note(method: str, status: int) -> None:
+        def note(method: str, status: int, problem: str | None) -> None:
             if method == "POST":
                 self._status = status if status >= 400 else None
+                self._refused = problem
 
         networks = None if allow is None else [ip_network(text) for text in allow]
         return http_client(self._server["headers"], networks, MAX_LINE, note)
