@@ -46,7 +46,9 @@ class _Lazy:
         if self._compiled is None:
             import re2  # type: ignore[import-untyped]  # ships no types
 
-            self._compiled = re2.compile(self._source)
+            options = re2.Options()
+            options.log_errors = False  # it would print a line whenever it goes over to its slower way
+            self._compiled = re2.compile(self._source, options)
         found: t.Iterator[t.Any] = self._compiled.finditer(text)
         return found
 

@@ -96,3 +96,10 @@ def test_spans_are_ordered_disjoint_and_within_the_bound(text: str) -> None:
 def test_a_long_text_of_near_misses_ends(detector: Detector, piece: str) -> None:
     """Quadratic work on this much text would take minutes and meet the test's own limit."""
     assert isinstance(list(detector.find(piece * (100_000 // len(piece)))), list)
+
+
+def test_a_search_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """RE2 prints by itself, past every log, when a pattern takes more memory than it has."""
+    for detector in DETECTORS:
+        list(detector.find("Some words, and ann@example.com among them. " * 50))
+    assert capfd.readouterr() == ("", "")
