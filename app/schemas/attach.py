@@ -32,7 +32,7 @@ _CURSOR = re.compile(r"(?P<run>[A-Za-z0-9_-]{1,100}):(?P<seq>[0-9]{1,15})")
 class AttachQuery:
     """What an attacher asks for.
 
-    :ivar after: number of the last event it has; 0: none.
+    :ivar after: number of the last event it has; 0: none. :ivar where: what said so.
     """
 
     protocol: str
@@ -40,6 +40,7 @@ class AttachQuery:
     include_tool_calls: bool
     events: t.Literal["full", "messages", "minimal"]
     after: int
+    where: str
 
 
 def load_attach(
@@ -74,7 +75,7 @@ def load_attach(
         problems.append(Problem(where, "frames of agent-text have no id; attach without it"))
     if problems:
         raise ValidationFailed(problems)
-    return AttachQuery(protocol, flags[0], flags[1], t.cast("t.Any", level), after)
+    return AttachQuery(protocol, flags[0], flags[1], t.cast("t.Any", level), after, where)
 
 
 def _whose(name: str) -> str:

@@ -97,10 +97,10 @@ class Attacher:
         run, last = told.run, told.run.log.last
         # While it ends, its record is stored: the end itself is still to come.
         live = isinstance(run, Run) and not run.emitter.ended
-        if query.after >= last and not live:
-            return _nothing_more(told.run_id)
         if query.after > last:
-            raise ValidationFailed([Problem("after", f"the run has had {last} events so far")])
+            raise ValidationFailed([Problem(query.where, f"the run has had {last} events")])
+        if query.after == last and not live:
+            return _nothing_more(told.run_id)
         self._check_room()
 
         def start(subscriber: t.Any) -> t.Any:

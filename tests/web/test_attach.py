@@ -49,12 +49,25 @@ def forget(studio: Studio) -> None:
         ("after=1", "after"),
         ("after=run_other:1", "after"),
         ("after={run}:1&after={run}:2", "after"),
+        ("after={run}:9999", "after"),
         ("selectedOutputs=x", "selectedOutputs"),
     ],
 )
 def test_what_is_wrong_is_a_400_with_its_path(studio: Studio, tooling: str, query: str, path: str) -> None:
     answer = attach(studio, tooling, query.format(run=tooling))
     assert_error(answer, 400, "validation_failed", path=path)
+
+
+def test_an_event_that_never_was_is_no_end(studio: Studio, tooling: str) -> None:
+    """Whoever has a wrong id must not take it for all there is."""
+    last = str([f.id for f in sse.parse(attach(studio, tooling).get_data())][-1])
+    run, _, number = last.partition(":")
+    for kept in (True, False):
+        if not kept:
+            forget(studio)
+        assert attach(studio, tooling, **{"Last-Event-ID": last}).status_code == 204
+        answer = attach(studio, tooling, **{"Last-Event-ID": f"{run}:{int(number) + 1}"})
+        assert_error(answer, 400, "validation_failed", path="Last-Event-ID", says=number)
 
 
 @pytest.mark.parametrize("name", ["builder", "graph"])
@@ -145,6 +158,7 @@ def test_the_header_is_newer_than_the_parameter(studio: Studio, tooling: str) ->
     last = str(ids[-1])
     answer = attach(studio, tooling, f"after={ids[0]}", **{"Last-Event-ID": last})
     assert (answer.status_code, answer.get_data()) == (204, b"")
+    assert "Content-Type" not in answer.headers
 
 
 def test_old_clients_get_settled_text_and_no_ids(studio: Studio, tooling: str) -> None:
