@@ -161,6 +161,10 @@ class CompiledWorkflow:
             for block, edges in self.incoming.items()
         }
 
+    def in_body(self, block: str) -> bool:
+        """Whether another block runs it, as a loop does."""
+        return self._homes[block] is not None
+
     def find(self, path: str) -> CompiledBlock | None:
         """The block behind an instance path, in this workflow or in one that it runs."""
         head, _, rest = path.partition("/")

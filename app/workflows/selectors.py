@@ -6,6 +6,7 @@ nothing is refused with a list of what exists.
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,18 @@ from app.workflows.compiled import AGENT, CompiledBlock, CompiledWorkflow
 #: Where the selectors sit in the request body.
 FIELD = "selectedOutputs"
 
+_INDEXED = re.compile(r"(.+?)((?:\[[0-9]{1,9}\])+)\s*", re.DOTALL)
+
 #: Fields of an agent's output that hold text: nothing lies below them.
 _TEXTS = ("content", "model", "finishReason")
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A field of a block's output. ``path`` is empty for the whole output."""
+    """A field of a block's output. ``path`` is empty for the whole output.
+
+    ``block`` without an index means every instance of a block that runs several times at once, ``a[1]`` the one.
+    """
 
     block: str
     path: tuple[str, ...]
@@ -38,7 +44,8 @@ def resolve(selectors: Sequence[str], workflow: CompiledWorkflow) -> tuple[Selec
     """Selections for ``block.path`` texts, in their order, each once.
 
     The block is given by id or by name; case and spaces are ignored unless an id fits exactly. A block whose name
-    has dots wins over a shorter one. ``parent/child.path`` is a field of a block inside the workflow that a block runs.
+    has dots wins over a shorter one. ``parent/child.path`` is a field of a block inside the workflow that a block runs;
+    ``block[0].path`` is one of the first of several instances that run at once.
 
     :raises ValidationFailed: some match no block, more than one, or no field the block's type can have.
     """
@@ -78,21 +85,34 @@ def pick(output: t.Any, path: Sequence[str], default: t.Any = None) -> t.Any:
 
 def _resolve(selector: str, workflow: CompiledWorkflow) -> Selection | str:
     head, slash, rest = selector.partition("/")
-    within = [block for block in _matching(head, workflow) if block.id in workflow.children] if slash else []
+    blocks, index = _instances(head, workflow) if slash else ([], "")
+    within = [block for block in blocks if block.id in workflow.children]
     if len(within) == 1:  # a block of a workflow that this one runs
         found = _resolve(rest, workflow.children[within[0].id].workflow)
-        return found if isinstance(found, str) else Selection(f"{within[0].id}/{found.block}", found.path)
+        return (
+            found if isinstance(found, str) else Selection(f"{within[0].id}{index}/{found.block}", found.path)
+        )
     parts = selector.split(".")
     for length in range(len(parts), 0, -1):
-        blocks = _matching(".".join(parts[:length]), workflow)
+        blocks, index = _instances(".".join(parts[:length]), workflow)
         if len(blocks) > 1:
             ids = ", ".join(block.id for block in blocks)
             return f"{shown(selector)} may mean any of the blocks {ids}; use the id"
         if blocks:
             path = tuple(parts[length:])
-            return _field_problem(selector, blocks[0], path) or Selection(blocks[0].id, path)
+            return _field_problem(selector, blocks[0], path) or Selection(blocks[0].id + index, path)
     near = did_you_mean(parts[0], workflow.blocks)
     return f"{shown(selector)} matches no block; write block.path. {near}"
+
+
+def _instances(name: str, workflow: CompiledWorkflow) -> tuple[list[CompiledBlock], str]:
+    """The blocks a name may mean, and the index of the one instance that is meant: ``""`` for all."""
+    blocks = _matching(name, workflow)
+    found = _INDEXED.fullmatch(name)
+    if blocks or found is None:
+        return blocks, ""
+    # Which instances there will be is known in the run; that there can be any, now.
+    return [block for block in _matching(found[1], workflow) if workflow.in_body(block.id)], found[2]
 
 
 def _matching(name: str, workflow: CompiledWorkflow) -> list[CompiledBlock]:
