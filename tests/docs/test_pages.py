@@ -25,6 +25,7 @@ PAGES = (
     "docs/behind-nginx.md",
     "docs/http-api.md",
     "docs/workflow-document.md",
+    "docs/agents-together.md",
     "docs/run-events.md",
 )
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
