@@ -51,7 +51,8 @@ def listen(data_dir: Path, owner_id: str) -> Listener | None:
     """The listener of this process; None (and a line in the log) where there can be none."""
     folder = data_dir / _FOLDER
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # who could put a socket of their own there would be sent keys
         _clear(folder)
         name = f"{owner_id}{_SUFFIX}"
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -78,6 +78,9 @@ def test_who_waits_for_room_gets_in(tmp_path: Path, full: socket.socket) -> None
 
 
 def test_nobody_else_on_the_host_gets_in(tmp_path: Path) -> None:
+    """Nor may anybody put a socket there that workers would take for one another's."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run").chmod(0o777)
     with listening(tmp_path, "own_1"):
         assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
         assert stat.S_IMODE((tmp_path / "run" / "own_1.sock").stat().st_mode) == 0o600
