@@ -526,7 +526,7 @@ def test_a_run_out_of_reach_is_a_503_that_says_what_to_do(tmp_path: Path, vendor
 
 def test_a_process_that_hangs_leaves_a_stream_that_is_cut(tmp_path: Path, vendor: Vendor) -> None:
     """It keeps its connections and sends nothing; who attaches meanwhile is told that it cannot be asked."""
-    more = environ(vendor, STUDIO_KEEPALIVE_S="0.2", STUDIO_SLOW_READER_S="1")
+    more = environ(vendor, STUDIO_KEEPALIVE_S="0.2", STUDIO_SLOW_READER_S="3")
     with studio(tmp_path, more) as made, opened(made) as server:
         hanging = Studio(tmp_path, more, _key=made.key)
         with opened(hanging.start()) as other:
