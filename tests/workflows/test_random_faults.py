@@ -128,6 +128,7 @@ def _installed(document: Document) -> Document:
     for block in found["blocks"]:
         for agent in _agents(block.get("config", {})):
             agent.pop("tools", None)
+            agent.pop("fallbacks", None)  # which would name the one model twice
         if block["type"] == "tool" or block.get("config", {}).get("tool"):
             block["config"].update(tool="clock", arguments={})
     return found
