@@ -27,7 +27,9 @@ FIELDS: list[tuple[str, Callable[[str], dict[str, t.Any]], str]] = [
     ),
 ]
 LEAVES = {"condition": "true", "loop": "loop", "parallel": "loop", "router": "route:a"}
-fields = pytest.mark.parametrize(("kind", "made", "place"), FIELDS, ids=lambda value: str(value)[:30])
+fields = pytest.mark.parametrize(
+    ("kind", "made", "place"), FIELDS, ids=[f"{kind}-{place}" for kind, _, place in FIELDS]
+)
 braces = pytest.mark.parametrize("braces", ["{}", "{{{{ {} }}}}"], ids=["bare", "braces"])
 
 
