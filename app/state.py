@@ -95,8 +95,10 @@ class BlockState(msgspec.Struct):
 
     def standing_text(self) -> str:
         """The text of the block as a reader has it who is shown all of it."""
-        if self.settled is not None:
-            return self.settled
+        return self.streamed_text() if self.settled is None else self.settled
+
+    def streamed_text(self) -> str:
+        """What of the text came live and was not taken back; some of it may have been lost on the way."""
         return self.final_text if self.final_text is not None else self.partial + "".join(self.live)
 
 

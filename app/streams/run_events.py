@@ -144,11 +144,8 @@ class RunEvents:
         if block.status == "running":
             self._nodes[block.block] = node
             yield self._node_starts(block.block, node)
-        text = block.standing_text() if block.block == self._options.lone else ""
-        if text:
-            if self._lone is not None:
-                self._sent = len(text)
-            yield "chat_chunk", {"content": text, "node_id": block.block}, self._is_answer(block.block)
+        if block.block == self._options.lone:
+            yield from self._so_far(block)
         elif block.status == "executed":
             yield from self._whole(block.block, node, block.output)
         for call in block.calls.values():
@@ -157,6 +154,14 @@ class RunEvents:
                     block.block, call.turn, call.id, call.name, call.arguments, call.started_at
                 )
                 yield from self._executing(began)
+
+    def _so_far(self, block: BlockState) -> Iterator[_Item]:
+        """The text that goes out as it is written; what of it was lost on the way comes when its block ends."""
+        executed = block.status == "executed"
+        text = text_of(block.output, block.type) if executed else block.streamed_text()
+        if text:
+            self._sent = len(text)
+            yield "chat_chunk", {"content": text, "node_id": block.block}, self._is_answer(block.block)
 
     # -- framing -----------------------------------------------------------------------------
 

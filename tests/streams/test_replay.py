@@ -103,6 +103,32 @@ def test_what_is_still_kept_is_replayed_the_same_when_the_rest_was_evicted(
             assert attached(make(), log, cut) == b"".join(said[cut:])
 
 
+def test_text_that_was_lost_live_is_not_lost_again_by_an_eviction() -> None:
+    """What an answer settles on is told as run events when its block ends, also to those who come in between."""
+    events: list[ev.RunEvent] = [
+        ev.RunStarted("run_1", "wf_1", [ev.BlockInfo("a", "agent", "A")], []),
+        ev.BlockStarted("a", "agent", "A"),
+        ev.TextDelta("a", 0, "The wh", True),
+        ev.TurnEnded("a", 0, "final"),
+        ev.AnswerSettled("a", "The whole."),
+        ev.BlockFinished("a", "executed", {"content": "The whole."}),
+        ev.RunCompleted({"content": "The whole."}, {}, {}, {}),
+    ]
+    made = [ev.Envelope(seq, seq, event) for seq, event in enumerate(events, 1)]
+    for make in run_readers(Scenario(made, ("a",), frozenset()), thinking=False):
+        for kept in range(1, len(made) + 1):
+            log = RunLog(max_count=kept)
+            for envelope in made:
+                log.append(envelope)
+            projection = make()
+            said = [projection.frames(envelope) for envelope in made]
+            for cut in range(log.first - 1, len(made) + 1):
+                assert attached(make(), log, cut) == b"".join(said[cut:])
+            told = [value for _, value in frames(attached(make(), log, 0))]
+            text = [v["data"]["content"] for v in told if v["type"] == "chat_chunk"]
+            assert "".join(text) == "The whole."
+
+
 def frames(data: bytes) -> list[tuple[str | None, t.Any]]:
     """(id, data) of each frame."""
     found = []

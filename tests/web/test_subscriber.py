@@ -143,7 +143,8 @@ def play(drawn: st.DataObject, played: Play) -> list[tuple[int, Client]]:
         if step == "s":
             played.say(drawn.draw(st.integers(1, 9)))
         elif step == "j":
-            after = drawn.draw(st.integers(0, played.log.last))
+            # Who has all of a run that is over is told so, and gets no stream.
+            after = drawn.draw(st.integers(0, played.log.last - (not played.left)))
             clients.append((after, played.join(after)))
         elif step == "t":
             drawn.draw(st.sampled_from(clients))[1].take()
