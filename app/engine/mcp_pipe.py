@@ -18,6 +18,7 @@ from pathlib import Path
 
 from gevent import socket
 from gevent.event import Event
+from gevent.lock import BoundedSemaphore
 from gevent.subprocess import PIPE, Popen, TimeoutExpired
 
 from app import encoding
@@ -67,6 +68,7 @@ class HostPipe:
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._more = Event()
+        self._starting = BoundedSemaphore()
         self._started_at = 0.0
         self._retry_at = 0.0
         self._failures = 0
@@ -87,12 +89,13 @@ class HostPipe:
             del self._secrets[line]
 
     def send(self, message: Mapping[str, t.Any]) -> None:
-        """Have a message written. Never waits.
+        """Have a message written. Waits for nothing but the start of a process.
 
         :raises Unavailable: there is no process to take it.
         """
-        if self._process is None:
-            self._start()
+        with self._starting:  # which lets others run; two of them must not start two
+            if self._process is None:
+                self._start()
         line = encoding.dumps(message) + b"\n"
         if self._bytes + len(line) > MAX_WAITING:
             raise Unavailable("The process of MCP servers takes no more requests; try again.")

@@ -169,6 +169,21 @@ def test_a_host_that_hangs_is_ended_once_it_keeps_a_cancelled_call(
         assert made.mcp.pipe.pid != host
 
 
+def test_servers_that_are_used_first_at_once_share_one_process(tmp_path: Path) -> None:
+    """To start it lets others run, which then must not start another, nor lose what was asked of the first."""
+    with services(tmp_path, {"STUDIO_MCP_START_S": "60"}) as made, RunScope() as scope:
+        got: list[int] = []
+
+        def ask(folder: Path) -> None:
+            got.append(len(made.mcp.tools(used(folder), scope)))
+
+        for name in ("one", "two", "three"):
+            scope.spawn(ask, tmp_path / name)
+        scope.join()
+        assert len(got) == 3
+        assert made.mcp.pipe.starts == 1
+
+
 def test_a_waiting_list_is_shared_and_outlives_who_leaves(tmp_path: Path) -> None:
     """Two who ask at once ask once; the start goes on for the other when one of them is cancelled."""
     with services(tmp_path, {"STUDIO_MCP_START_S": "60"}) as made, RunScope() as scope:
