@@ -136,9 +136,7 @@ def _entry(inline: _Inline, raw: Mapping[str, t.Any]) -> ToolEntry:
     elif "result" in raw:
         kind = "result"
     parameters = OPEN_OBJECT if inline.parameters is None else inline.parameters
-    return ToolEntry(
-        inline.name, kind, inline.description, parameters, http, inline.result, inline.approval
-    )
+    return ToolEntry(inline.name, kind, inline.description, parameters, http, inline.result, inline.approval)
 
 
 def _unknown_name(name: str, path: str, registered: Collection[str]) -> list[Problem]:
