@@ -63,6 +63,7 @@ class RunLog:
     def seal(self) -> None:
         """Nothing will follow. What is kept becomes a tuple, which the garbage collector looks at only once."""
         self._kept = tuple(self._ring)
+        self._ring.clear()
 
     @property
     def first(self) -> int:
