@@ -62,8 +62,9 @@ class RunLog:
 
     def seal(self) -> None:
         """Nothing will follow. What is kept becomes a tuple, which the garbage collector looks at only once."""
-        self._kept = tuple(self._ring)
-        self._ring.clear()
+        if self._kept is self._ring:
+            self._kept = tuple(self._ring)
+            self._ring = deque()
 
     @property
     def first(self) -> int:
