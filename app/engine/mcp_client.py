@@ -87,23 +87,25 @@ class McpClient:
         key = _key(use.server)
         if fresh:
             self._tools.pop(key, None)
-        kept = self._tools.get(key)
-        if kept is not None and time.monotonic() - kept[0] < FRESH_S:
-            return kept[1]
+        if (kept := self._kept(key)) is not None:
+            return kept
         asked = self._listing.get(key)
         if asked is None:
             asked = self._ask(use, {"do": "list", "key": key})
             self._listing[key] = asked
         answer = self._wait(asked, waits)
-        kept = self._tools.get(key)
-        if kept is not None and time.monotonic() - kept[0] < FRESH_S:
-            return kept[1]  # another one who waited was first
+        if (kept := self._kept(key)) is not None:
+            return kept  # another one who waited was first
         tools = self._made_of(use, answer)
         if len(self._tools) >= MAX_KEPT:
             self._tools.clear()
         if not asked.stale:
             self._tools[key] = (time.monotonic(), tools)
         return tools
+
+    def _kept(self, key: str) -> tuple[Tool, ...] | None:
+        since, tools = self._tools.get(key, (0.0, None))
+        return tools if time.monotonic() - since < FRESH_S else None
 
     def close(self) -> None:
         """End all servers."""
@@ -121,7 +123,7 @@ class McpClient:
     def _made(self, use: ServerUse, name: str, shown: Message) -> Tool:
         """A tool. ``name``: what its server calls it; ``shown``: what a model may see of it."""
         if shown["problem"] is not None:
-            log.warning("%s: the schema of %s %s", use.server.title, shown["name"][:100], shown["problem"])
+            log.warning("%s: the schema of %.100r %s", use.server.title, shown["name"], shown["problem"])
 
         def run(arguments: dict[str, t.Any], context: ToolContext) -> t.Any:
             return self._call(use, name, arguments, context.waits)
@@ -142,14 +144,15 @@ class McpClient:
         self._see_to_the_process()
         server = self._sent(use.server)
         self._numbers += 1
+        number = self._numbers  # others count on while the process starts
         listing = message["key"] if message["do"] == "list" else None
-        asked = self._asked[self._numbers] = _Asked(self._numbers, listing)
+        asked = self._asked[number] = _Asked(number, listing)
         self.pipe.keep_secret((*use.secrets, *use.server.env.values(), *use.server.headers.values()))
-        about = {"id": self._numbers, "idle_s": self._settings.mcp_idle_s, "server": server}
+        about = {"id": number, "idle_s": self._settings.mcp_idle_s, "server": server}
         try:
             self.pipe.send({**about, **message})
         except Unavailable as error:
-            del self._asked[self._numbers]
+            self._asked.pop(number, None)
             raise ToolFailed(str(error)) from None
         return asked
 

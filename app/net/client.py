@@ -114,17 +114,21 @@ def fetch(
     timer = get_hub().loop.timer(max(timeout_s, 0.001))
     timer.start(_expire, call)
     try:
-        for _ in range(MAX_REDIRECTS + 1):
-            answer = _exchange(request, call)
-            if isinstance(answer, FetchResponse):
-                return answer
-            request = answer
-        raise ToolFailed(f"the server redirects more than {MAX_REDIRECTS} times; use the final address")
+        return _followed(request, call)
     finally:
         timer.stop()
         timer.close()
         for sock in call.sockets:
             sock.close()
+
+
+def _followed(request: Request, call: _Call) -> FetchResponse:
+    for _ in range(MAX_REDIRECTS + 1):
+        answer = _exchange(request, call)
+        if isinstance(answer, FetchResponse):
+            return answer
+        request = answer
+    raise ToolFailed(f"the server redirects more than {MAX_REDIRECTS} times; use the final address")
 
 
 def _expire(call: _Call) -> None:

@@ -64,7 +64,12 @@ UNUSABLE = "The MCP server shelf gave an answer that cannot be used"
         ),
         ("patterns", "The answer is not what the server promises of tool_1, at s."),
         ("its own error", "the shelf is empty"),
-        ("keeps its list", "not with ***"),
+        ("keeps its list", "The MCP server shelf does not name its tools (code -32603); see the log."),
+        (
+            "words for a model",
+            f"{UNUSABLE} (tools.0.inputSchema.properties.….…: Input should be a valid dictionary; "
+            "tools.0.inputSchema.properties.….bool: Input should be a valid boolean, unable to interpret input).",
+        ),
         ("old", "The MCP server shelf speaks a version of the protocol that is not known here."),
         ("refuses", "The MCP server shelf does not answer as an MCP server (code -32000)."),
         (
@@ -123,11 +128,15 @@ def test_the_log_has_no_half_of_a_secret(
         assert asked(made, "talks", tmp_path) == "told ***"
         failure(made, "no content", tmp_path)
         failure(made, "begins with nothing", tmp_path)
-        wait_until(lambda: any("capabilities" in line for line in caplog.messages), "the last line is there")
+        failure(made, "keeps its list", tmp_path)
+        wait_until(
+            lambda: any("name its tools" in line for line in caplog.messages), "the last line is there"
+        )
     lines = [line.removeprefix("shelf: ") for line in caplog.messages]
     assert "x" * 990 + "***" + "y" * 7 in lines
     assert "z" * 1000 in lines
     assert "the end" in lines
+    assert "does not name its tools: not with ***" in lines
     assert "ValidationError: content: Input should be a valid list" in lines
     pieces = {KEY[at : at + 6] for at in range(len(KEY) - 5)}
     assert not [line for line in lines for piece in pieces if piece in line]

@@ -6,8 +6,9 @@ we say it in our own words, since an exception may quote an address or a header.
 
 from __future__ import annotations
 
+import re
 import typing as t
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -21,6 +22,7 @@ from app.schemas.json_schema import check_schema
 MAX_RESULT = 2 * 1024 * 1024
 #: Most tools of one server, and the longest list of them in bytes of JSON.
 MAX_TOOLS = 1000
+_NAME = re.compile(r"[A-Za-z0-9_$-]{1,40}")
 _OPEN: t.Mapping[str, t.Any] = {"type": "object", "properties": {}}
 #: How messages of the SDK begin that tell of a lost connection; servers use the same code for failures of their own.
 _LOST = ("Connection closed", "SSE stream ")
@@ -28,6 +30,14 @@ _LOST = ("Connection closed", "SSE stream ")
 
 class Failed(Exception):
     """A request came to nothing; the text is for the model and the log."""
+
+
+class Refused(Failed):
+    """The server says no, in words of its own."""
+
+    def __init__(self, error: MCPError) -> None:
+        super().__init__(error.message or f"The server gives the error code {error.code}.")
+        self.code = error.code
 
 
 def tool(found: types.Tool) -> dict[str, t.Any]:
@@ -136,8 +146,13 @@ def plainly(error: BaseException) -> str:
 def violations(error: ValidationError) -> str:
     """Where a message is not of the protocol. What is there is not said: a part of a secret could not be masked."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    said = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in found[:3])
+    said = "; ".join(f"{_place(one['loc'])}: {one['msg']}" for one in found[:3])
     return said if len(found) <= 3 else f"{said}; and {len(found) - 3} more"
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """A path in a message; names in it that are the server's own choice may be words for a model."""
+    return ".".join(part if _NAME.fullmatch(part) else "…" for part in map(str, path)) or "it"
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from app.engine.mcp_host import results
 from app.engine.mcp_host.lines import UNREADABLE
 from app.engine.mcp_host.promises import Promises
-from app.engine.mcp_host.results import MAX_TOOLS, Failed, lost, plainly, reason
+from app.engine.mcp_host.results import MAX_TOOLS, Failed, Refused, lost, plainly, reason
 from app.engine.mcp_host.stdio import MAX_LINE, Ended, say, stdio
 from app.net.guarded_transport import http_client
 
@@ -77,6 +77,12 @@ class Session:
         except TimeoutError:
             self._drop(self._task)
             raise Failed(f"The MCP server {self.title} did not name its tools in time.") from None
+        except Refused as refused:  # its words would be in the system prompt of who has to do without it
+            say(self.title, f"does not name its tools: {refused}")
+            message = (
+                f"The MCP server {self.title} does not name its tools (code {refused.code}); see the log."
+            )
+            raise Failed(message) from None
 
     async def _listed(self) -> list[dict[str, t.Any]]:
         found: list[dict[str, t.Any]] = []
@@ -150,7 +156,7 @@ class Session:
             raise self._unusable(error) from error
         if self._status is not None and error.code == types.INTERNAL_ERROR:
             raise Failed(f"The MCP server {self.title} {reason(error, self._status, None)}.") from error
-        raise Failed(error.message or f"The server gives the error code {error.code}.") from error
+        raise Refused(error) from error
 
     def _unusable(self, error: Exception) -> Failed:
         where = f" ({results.violations(error)})" if isinstance(error, ValidationError) else ""
