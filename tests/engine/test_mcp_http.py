@@ -18,6 +18,7 @@ from app.engine.services import Services
 from tests.engine.flows import document, ended
 from tests.support.engine import services
 from tests.support.mcp_servers import http_server, settings
+from tests.support.servers import wait_until
 
 LOOPBACK = {"STUDIO_HTTP_ALLOW": "127.0.0.0/8"}
 ANY = {"type": "object", "properties": {}}
@@ -39,7 +40,8 @@ class Spoken:
         self.session = "first"
         self.status = ""
         self.location = ""
-        self.garbled = self.compresses = False
+        self.garbled = ""
+        self.compresses = False
 
     def __call__(self, environ: dict[str, t.Any], start: Callable[..., t.Any]) -> list[bytes]:
         """Answer one request."""
@@ -61,7 +63,7 @@ class Spoken:
             start("202 Accepted" if known else "404 Not Found", [("Content-Length", "0")])
             return []
         body = json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode()
-        if self.garbled and method == "tools/call":
+        if self.garbled and method in ("tools/call", self.garbled):
             body = b'{"result": "' + headers["authorization"].encode()
         more = [("Mcp-Session-Id", self.session)] if method == "initialize" else []
         if self.compresses and method == "tools/call":
@@ -208,12 +210,20 @@ def test_headers_are_sent_as_those_of_http_tools(tmp_path: Path) -> None:
 def test_an_answer_that_is_no_json_is_not_quoted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What a server says back may be cut in the middle of a secret."""
     here = Spoken()
-    here.garbled = True
+    here.garbled = "tools/call"
     with served(here) as url, services(tmp_path, LOOPBACK) as made, caplog.at_level("INFO", "studio.mcp"):
         made.store.secrets.set("KEY", "a-key-that-" + "goes-on-" * 20)
         server = {"url": url, "name": "here", "headers": {"Authorization": "Bearer {{ secrets.KEY }}"}}
         told = {"error": "The MCP server here gave an answer that cannot be used."}
         assert result(made, server) == told
+        here.garbled = "initialize"
+        assert (
+            "code -32700"
+            in result(made, {**server, "name": "again", "headers": {**server["headers"], "X": "2"}})["error"]
+        )
+        wait_until(
+            lambda: "again: cannot be used: MCPError: Failed to parse" in caplog.messages, "the log says so"
+        )
     assert not [line for line in caplog.messages if "goes-on" in line]
 
 

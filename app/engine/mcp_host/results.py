@@ -14,6 +14,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from app.engine.mcp_host.lines import UNREADABLE
 from app.engine.mcp_host.stdio import CANNOT_RUN, CannotStart, Ended
 from app.net.guarded_transport import why_not
 from app.schemas.json_schema import check_schema
@@ -139,7 +140,9 @@ def _ended(code: int | None) -> str:
 def plainly(error: BaseException) -> str:
     """An exception for the log, by what is at its bottom."""
     first = next(iter(causes(error)))
-    said = violations(first) if isinstance(first, ValidationError) else first
+    said = violations(first) if isinstance(first, ValidationError) else str(first)
+    if said.startswith(UNREADABLE):  # and goes on with a part of what was sent
+        said = UNREADABLE
     return f"{type(first).__name__}: {said}"
 
 
