@@ -78,6 +78,7 @@ UNUSABLE = "The MCP server shelf gave an answer that cannot be used"
             "protocolVersion: Field required; serverInfo: Field required).",
         ),
         ("chatters", "The MCP server shelf ended."),
+        ("asks", "The MCP server shelf broke the connection off. Whether the call was run is unknown."),
     ],
 )
 def test_what_is_wrong_is_told_at_once(made: Services, tmp_path: Path, what: str, told: str) -> None:

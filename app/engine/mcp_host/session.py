@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from app.engine.mcp_host import results
+from app.engine.mcp_host.debts import bounded
 from app.engine.mcp_host.lines import UNREADABLE
 from app.engine.mcp_host.promises import Promises
 from app.engine.mcp_host.results import MAX_TOOLS, Failed, Refused, lost, plainly, reason
@@ -238,6 +239,7 @@ class Session:
         else:
             client = await stack.enter_async_context(self._http())
             transport = streamable_http_client(server["url"], http_client=client, max_sse_event_size=MAX_LINE)
+        transport = bounded(transport, self.title, closing.set)
         return Client(transport, message_handler=self._heard, cache=None)
 
     def _http(self) -> t.Any:
