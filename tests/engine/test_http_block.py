@@ -183,7 +183,7 @@ def test_what_is_wrong_with_a_document_is_told_with_its_path(made: Services) -> 
         ),
     )
     at = "blocks[1].config."
-    assert set(told) == {f"{at}{key}" for key in ("method", "query.key", "colour")}
+    assert set(told) == {f"{at}{key}" for key in ("url", "method", "query.key", "colour")}
     assert "only be used in headers" in told[f"{at}query.key"]
     told = problems(made, doc(url="ftp://example.com", fail_on=["6xx", 99]))
     assert set(told) == {f"{at}url", f"{at}fail_on[0]", f"{at}fail_on[1]"}
