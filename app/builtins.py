@@ -10,12 +10,13 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from app.config import Settings
+from app.config import ConfigError, SettingProblem, Settings
+from app.errors import Problem
 from plugins.hookspecs import hookimpl
 from plugins.manager import create_manager
 from plugins.registry import Registry
 from plugins.spec import BlockType, Detector, ProviderFamily, Tool
-from plugins.spec.mcp import McpServers
+from plugins.spec.mcp import McpServer, McpServers
 
 #: Modules of ``plugins/families`` whose ``FAMILY`` needs nothing of the settings, by name.
 FAMILIES = (
@@ -146,8 +147,22 @@ def registry(settings: Settings, version: str) -> Registry:
 
 
 def mcp_servers(settings: Settings) -> McpServers:
-    """The MCP servers documents may use."""
-    return McpServers(settings.mcp_servers or {}, settings.mcp_inline_commands == "on")
+    """The MCP servers documents may use.
+
+    :raises ConfigError: a template of one cannot be used.
+    """
+    named = settings.mcp_servers or {}
+    if problems := [problem for name, server in named.items() for problem in _templates(name, server)]:
+        told = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+        raise ConfigError([SettingProblem("STUDIO_MCP_SERVERS", "(its templates)", told)])
+    return McpServers(named, settings.mcp_inline_commands == "on")
+
+
+def _templates(name: str, server: McpServer) -> list[Problem]:
+    from app.workflows.tool_entries import template_problems  # not before a server is named
+
+    fields = {"env": server.env, "headers": server.headers}
+    return template_problems(fields, name, secret_safe=True)
 
 
 def own_variables() -> frozenset[str]:

@@ -33,6 +33,10 @@ def serve() -> None:
     _judge_names()
     check_rooms()
     chosen = settings()
+    if chosen.mcp_servers:
+        from app.builtins import mcp_servers
+
+        mcp_servers(chosen)  # raises for what could not be used
     port = _free_port(chosen.host, chosen.port)
     key = _prepare(chosen)
     _greet(chosen, port, key)

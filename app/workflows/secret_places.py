@@ -14,13 +14,16 @@ from app.schemas.paths import Segment, join
 from app.workflows import nested
 from app.workflows.secret_use import names_of
 from app.workflows.template_syntax import strings_in
+from plugins.spec.mcp import McpServers
 
 #: Where entries of an agent's tools may use secrets, by key.
 _IN_TOOLS = {"http": ("headers",), "mcp": ("headers", "env")}
 
 
-def used(kind: type, config: Mapping[str, t.Any], path: tuple[Segment, ...]) -> Iterator[tuple[str, str]]:
-    """(JSON path, name) of every secret that a block uses.
+def used(
+    kind: type, config: Mapping[str, t.Any], path: tuple[Segment, ...], servers: McpServers
+) -> Iterator[tuple[str, str]]:
+    """(JSON path, name) of every secret that a block uses, and that the operator's MCP servers it names do.
 
     :param kind: the dataclass of its config. :param config: as in the document.
     """
@@ -30,15 +33,18 @@ def used(kind: type, config: Mapping[str, t.Any], path: tuple[Segment, ...]) -> 
             yield from _at(config.get(key), (*path, key))
     tools = config.get("tools")
     for index, entry in enumerate(tools if isinstance(tools, list) else ()):
-        yield from _of_tool(entry, (*path, "tools", index))
-    yield from _of_tool(config.get("tool"), (*path, "tool"))
+        yield from _of_tool(entry, (*path, "tools", index), servers)
+    yield from _of_tool(config.get("tool"), (*path, "tool"), servers)
     for agent in nested.agents(kind, config):
-        yield from used(agent.kind, agent.config, (*path, *agent.path))
+        yield from used(agent.kind, agent.config, (*path, *agent.path), servers)
 
 
-def _of_tool(entry: t.Any, path: tuple[Segment, ...]) -> Iterator[tuple[str, str]]:
+def _of_tool(entry: t.Any, path: tuple[Segment, ...], servers: McpServers) -> Iterator[tuple[str, str]]:
     if not isinstance(entry, Mapping):
         return
+    if isinstance(entry.get("mcp"), str) and (server := servers.named.get(entry["mcp"])) is not None:
+        names = {name for given in (server.env, server.headers) for _, name in _at(given, ())}
+        yield from ((join("", *path, "mcp"), name) for name in sorted(names))
     for kind, keys in _IN_TOOLS.items():
         inner = entry.get(kind)
         if isinstance(inner, Mapping):

@@ -78,6 +78,7 @@ class _Compiler:
 
     def __init__(self, known: Known) -> None:
         self._types = known.block_types
+        self._servers = known.servers
         self.findings = Findings()
         self._configs = ConfigChecks(known, self.findings)
 
@@ -128,7 +129,7 @@ class _Compiler:
         for index, entry in enumerate(entries):
             if entry is not None:
                 kind = self._types[entry.type].config
-                yield from secret_places.used(kind, entry.config, ("blocks", index, "config"))
+                yield from secret_places.used(kind, entry.config, ("blocks", index, "config"), self._servers)
 
     def _sizes(self, tree: Mapping[str, t.Any]) -> None:
         blocks, edges = tree.get("blocks"), tree.get("edges")

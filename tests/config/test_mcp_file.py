@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app import config, mcp_file
+from app import builtins, config, mcp_file
 from plugins.spec.mcp import McpServer
 
 
@@ -121,3 +121,14 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_values_of_a_server_are_in_no_repr_of_the_settings(tmp_path: Path) -> None:
     assert "Bearer x" not in repr(loaded(tmp_path, json.dumps(TREE)))
+
+
+def test_templates_of_a_file_are_judged_when_studio_starts(tmp_path: Path) -> None:
+    env = {"A": "{{ secrets[", "B": "{{ x|nofilter }}", "C": "{{ secrets.SHOP }}", "D": "{{ vars.region }}"}
+    settings = loaded(tmp_path, json.dumps({"mcpServers": {"docs": {"command": "x", "env": env}}}))
+    with pytest.raises(config.ConfigError) as failed:
+        builtins.mcp_servers(settings)
+    assert "docs.env.A: template syntax, line 1: " in str(failed.value)
+    assert 'docs.env.B: line 1: there is no filter "nofilter"' in str(failed.value)
+    assert "docs.env.C" not in str(failed.value)
+    assert "docs.env.D" not in str(failed.value)

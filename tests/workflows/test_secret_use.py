@@ -11,6 +11,7 @@ from app.blocks.debate import DEBATE
 from app.blocks.http import HTTP
 from app.blocks.tool import TOOL
 from app.workflows.validation import compile_document
+from plugins.spec.mcp import McpServer, McpServers
 from tests.workflows.kit import TOOLS, TYPES, agent, chain, check_model
 
 ALL = {**TYPES, **{kind.type_name: kind for kind in (HTTP, TOOL, DEBATE)}}
@@ -137,6 +138,28 @@ def test_where_a_secret_goes_is_the_documents_to_say(url: str, fixed: bool) -> N
         else:
             assert "host must be written out" in problems[f"blocks[1].config.{path}"]
     assert told(http(url=url)) == {}
+
+
+def test_secrets_of_the_operators_mcp_servers_are_known_too() -> None:
+    """So that one that is not stored is told before a run, as any other."""
+    env = {"KEY": "{{ secrets.SHOP }}{{ secrets.ALSO }}", "PLAIN": "${SHOP}"}
+    servers = McpServers(
+        {
+            "shop": McpServer("shop", "shop-mcp", env=env, trusted=True),
+            "web": McpServer("web", url="https://mcp.example.com/", headers=BEARER, trusted=True),
+            "free": McpServer("free", "free-mcp", trusted=True),
+        }
+    )
+    blocks = (
+        agent("who", tools=[{"mcp": "free"}, {"mcp": "shop"}]),
+        {"id": "call", "type": "tool", "config": {"tool": {"mcp": "web", "tools": ["find"]}}},
+    )
+    workflow = compile_document(chain(START, *blocks), ALL, check_model, TOOLS, servers=servers)
+    assert workflow.secrets == (
+        ("blocks[1].config.tools[1].mcp", "ALSO"),
+        ("blocks[1].config.tools[1].mcp", "SHOP"),
+        ("blocks[2].config.tool.mcp", "CRM_KEY"),
+    )
 
 
 def test_templates_elsewhere_do_not_see_secrets() -> None:
