@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app import events as ev
 from app.clock import rfc3339
@@ -33,6 +33,7 @@ from app.streams.run_event_data import (
     text_of,
 )
 from app.streams.run_event_levels import Level, shown
+from app.streams.voices import Voices
 
 RETRIEVE = "retrieve"
 
@@ -45,22 +46,14 @@ class RunEventsOptions:
     """What one reader asked for and may have, and what is known of the workflow.
 
     :ivar rights: ``payloads``: inputs and outputs of tools; ``thinking``: the text of thinking.
-    :ivar speakers: blocks that speak, by instance path without indexes.
-    :ivar answers: those of them whose output reaches the run's output.
-    :ivar lone: the one whose text goes out as it is written; None: all text goes out whole.
-    :ivar relays: guardrails that speak the text that they let through, also where others go on with it.
-    :ivar closing: response blocks; they speak, for the run, where none of ``answers`` has.
+    :ivar voices: which blocks speak.
     """
 
     run_id: str
     thread_id: str
     level: Level
     rights: Rights
-    speakers: frozenset[str] = frozenset()
-    answers: tuple[str, ...] = ()
-    lone: str | None = None
-    relays: frozenset[str] = frozenset()
-    closing: frozenset[str] = frozenset()
+    voices: Voices = field(default_factory=Voices)
 
 
 class _Node(t.NamedTuple):
@@ -104,10 +97,11 @@ class RunEvents:
         #: Whether some of the answer was told whole, and how much was told of what is told as it is written.
         self._spoken = False
         self._sent = 0
-        self._lone = options.lone if options.lone is not None and self._gets(options.lone) else None
+        lone = options.voices.lone
+        self._lone = lone if lone is not None and self._gets(lone) else None
         ids = (dumps(options.run_id), dumps(options.thread_id))
         self._before = b'","run_id":%b,"thread_id":%b,"data":{"content":' % ids
-        self._behind = b',"node_id":%b}}' % dumps(options.lone)
+        self._behind = b',"node_id":%b}}' % dumps(lone)
 
     def frames(self, envelope: ev.Envelope) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
@@ -144,7 +138,7 @@ class RunEvents:
         if block.status == "running":
             self._nodes[block.block] = node
             yield self._node_starts(block.block, node)
-        if block.block == self._options.lone:
+        if block.block == self._options.voices.lone:
             yield from self._so_far(block)
         elif block.status == "executed":
             yield from self._whole(block.block, node, block.output)
@@ -209,7 +203,7 @@ class RunEvents:
         return self._shown["chat_chunk"] == "yes" or self._is_answer(block)
 
     def _is_answer(self, block: str) -> bool:
-        return any(selects(answer, block) for answer in self._options.answers)
+        return any(selects(answer, block) for answer in self._options.voices.answers)
 
     # -- blocks ------------------------------------------------------------------------------
 
@@ -263,7 +257,7 @@ class RunEvents:
         block = event.block
         if block in self._answered:
             return
-        if block != self._options.lone:
+        if block != self._options.voices.lone:
             yield from self._whole(block, node, event.output)
         elif rest := text_of(event.output, node.type)[self._sent :]:
             self._sent += len(rest)
@@ -272,12 +266,12 @@ class RunEvents:
     def _whole(self, block: str, node: _Node, output: Mapping[str, t.Any] | None) -> Iterator[_Item]:
         """All that a block says, if it speaks."""
         options, base = self._options, plain(block)
-        if base in options.closing:
+        if base in options.voices.closing:
             text = "" if self._has_answered() else text_of(output, node.type)
             if text:
                 yield self._message(block, text, node.name, True)
-        elif base in options.speakers:
-            text = text_of(output, node.type, base in options.relays)
+        elif base in options.voices.speakers:
+            text = text_of(output, node.type, base in options.voices.relays)
             if text:
                 answer = self._is_answer(block)
                 self._spoken = self._spoken or answer
@@ -285,7 +279,7 @@ class RunEvents:
 
     def _has_answered(self) -> bool:
         """Whether this reader was told the answer, or some of it, by a block that gives it."""
-        lone = self._options.lone
+        lone = self._options.voices.lone
         return self._spoken or (self._sent > 0 and lone is not None and self._is_answer(lone))
 
     def _message(
@@ -358,7 +352,7 @@ class RunEvents:
     def _agent_message(self, event: ev.AgentMessage) -> Iterator[_Item]:
         if event.answer:
             self._answered.add(event.block)
-        if plain(event.block) in self._options.speakers:
+        if plain(event.block) in self._options.voices.speakers:
             answer = event.answer and self._is_answer(event.block)
             self._spoken = self._spoken or answer
             yield self._message(event.block, event.content, event.sender, answer, event.round)

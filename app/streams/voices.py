@@ -15,11 +15,18 @@ from app.workflows.template_syntax import ANY_BLOCK, references
 
 @dataclass(frozen=True, slots=True)
 class Voices:
-    """See :class:`app.streams.run_events.RunEventsOptions`."""
+    """What a projection may know of the blocks that speak, all by instance path without indexes.
 
-    speakers: frozenset[str]
-    answers: tuple[str, ...]
-    lone: str | None
+    :ivar speakers: blocks that speak.
+    :ivar answers: those of them whose output reaches the run's output.
+    :ivar lone: the one whose text goes out as it is written; None: all text goes out whole.
+    :ivar relays: guardrails that speak the text that they let through, also where others go on with it.
+    :ivar closing: response blocks; they speak, for the run, where none of ``answers`` has.
+    """
+
+    speakers: frozenset[str] = frozenset()
+    answers: tuple[str, ...] = ()
+    lone: str | None = None
     relays: frozenset[str] = frozenset()
     closing: frozenset[str] = frozenset()
 

@@ -126,7 +126,6 @@ def _nothing_more(run_id: str) -> Response:
 
 def _projection(told: Told, query: AttachQuery) -> Projection:
     if query.protocol == "runs":
-        heard = told.voices()
         rights = Rights(query.include_thinking, tools=True, payloads=True)
         return RunEvents(
             RunEventsOptions(
@@ -134,11 +133,7 @@ def _projection(told: Told, query: AttachQuery) -> Projection:
                 told.thread_id,
                 query.events,
                 rights,
-                heard.speakers,
-                heard.answers,
-                heard.lone,
-                heard.relays,
-                heard.closing,
+                told.voices(),
             )
         )
     live = query.protocol != "agent-text"
@@ -156,8 +151,7 @@ def _projection(told: Told, query: AttachQuery) -> Projection:
 
 def _check(run_id: str, key_id: str | None) -> None:
     """:raises ApiError: 404: the run is not the caller's."""
-    who = caller()
-    if not (who.may("read") or who.owns(key_id)):
+    if not caller().reads(key_id):
         raise not_found("run", run_id)
 
 

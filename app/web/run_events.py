@@ -82,7 +82,6 @@ class RunEventsView:
         return thread
 
     def _stream(self, run_request: RunRequest, body: RunsBody, who: Caller, address: str) -> Response:
-        heard = voices(run_request.workflow)
         # Whoever starts a run with a key has the run's own key.
         rights = Rights(body.include_thinking, tools=True, payloads=who.key_id is not None)
         options = RunEventsOptions(
@@ -90,11 +89,7 @@ class RunEventsView:
             str(run_request.thread_id),
             body.events,
             rights,
-            heard.speakers,
-            heard.answers,
-            heard.lone,
-            heard.relays,
-            heard.closing,
+            voices(run_request.workflow),
         )
 
         return streaming.respond_run(self._services, run_request, RunEvents(options), {}, address)

@@ -61,12 +61,7 @@ def main(path: str, message: str) -> None:
         workflow = compiled(parse(Path(path).read_text()), plugins)
         heard = voices(workflow)
         rights = Rights(False, True, True)
-        counter = Counter(
-            [
-                RunEventsOptions("run_1", "thr_1", level, rights, heard.speakers, heard.answers, heard.lone)
-                for level in LEVELS
-            ]
-        )
+        counter = Counter([RunEventsOptions("run_1", "thr_1", level, rights, heard) for level in LEVELS])
         request = RunRequest("run_1", "jury", 1, workflow, {"message": message}, 300)
         services.runs.start(request, (counter,)).done.wait()
         services.threads.close()

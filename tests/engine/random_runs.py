@@ -233,7 +233,7 @@ def _agent_events(run: Run, recorder: Recorder) -> list[str]:
 def _run_events(run: Run, recorder: Recorder, level: t.Any) -> list[str]:
     heard = voices(run.request.workflow)
     rights = Rights(True, True, True)
-    projection = RunEvents(RunEventsOptions(run.id, "thr_1", level, rights, *dataclasses.astuple(heard)))
+    projection = RunEvents(RunEventsOptions(run.id, "thr_1", level, rights, heard))
     frames = [frame.json() for frame in sse.parse(b"".join(map(projection.frames, recorder.envelopes)))]
     kinds = [frame["type"] for frame in frames]
     found = [] if (kinds[0], kinds[-1]) == ("thread", "done") else [f"from {kinds[0]} to {kinds[-1]}"]

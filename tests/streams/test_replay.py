@@ -20,6 +20,7 @@ from app.streams.replay import SLICE, Replay
 from app.streams.rights import Rights
 from app.streams.run_event_levels import LEVELS
 from app.streams.run_events import RunEvents, RunEventsOptions
+from app.streams.voices import Voices
 from tests.streams.generate import Scenario, runs
 from tests.streams.test_invariants import ALL_RIGHTS
 
@@ -47,7 +48,7 @@ def run_readers(run: Scenario, thinking: bool = True) -> list[Make]:
 
     def make(level: t.Any, rights: Rights, lone: str | None) -> Make:
         speakers = frozenset(run.agents)
-        options = RunEventsOptions("run_1", "thr_1", level, rights, speakers, run.agents[-1:], lone)
+        options = RunEventsOptions("run_1", "thr_1", level, rights, Voices(speakers, run.agents[-1:], lone))
         return lambda: RunEvents(options)
 
     retracted = any(

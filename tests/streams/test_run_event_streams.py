@@ -5,7 +5,6 @@ When the surface changes on purpose: ``STUDIO_WRITE_GOLDEN=1 make test ARGS=test
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 import typing as t
@@ -91,7 +90,7 @@ def read(run: Run, recorder: Recorder) -> list[bytes]:
     found = []
     for level in LEVELS:
         rights = Rights(False, True, True)
-        options = RunEventsOptions(run.id, "thr_1", level, rights, *dataclasses.astuple(heard))
+        options = RunEventsOptions(run.id, "thr_1", level, rights, heard)
         reader = RunEvents(options)
         found.append(b"".join(reader.frames(envelope) for envelope in recorder.envelopes))
     return found

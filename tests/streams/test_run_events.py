@@ -20,6 +20,7 @@ from app.streams.rights import Rights
 from app.streams.run_event_levels import EVENTS, LEVELS, Level, shown
 from app.streams.run_event_schema import DATA, run_events
 from app.streams.run_events import RunEvents, RunEventsOptions
+from app.streams.voices import Voices
 from tests.streams.generate import ARGUMENT, RESULT, THOUGHT, USAGE, Scenario, runs
 from tests.support import sse
 
@@ -32,7 +33,7 @@ Frame = dict[str, t.Any]
 
 
 def options(level: Level = "full", rights: Rights = EVERYTHING, **more: t.Any) -> RunEventsOptions:
-    return RunEventsOptions("run_1", "thr_1", level, rights, **more)
+    return RunEventsOptions("run_1", "thr_1", level, rights, Voices(**more))
 
 
 def project(wanted: RunEventsOptions, envelopes: Iterable[ev.Envelope]) -> bytes:
@@ -168,7 +169,9 @@ def test_where_one_speaks_and_nothing_is_taken_back_its_chunks_are_its_text(run:
     )
     if taken_back:
         return
-    frames = told(dataclasses.replace(of(run), lone="agent_1"), run.envelopes)
+    wanted = of(run)
+    alone = dataclasses.replace(wanted, voices=dataclasses.replace(wanted.voices, lone="agent_1"))
+    frames = told(alone, run.envelopes)
     text = "".join(chunk["content"] for chunk in data(frames, "chat_chunk"))
     assert not data(frames, "agent_message")
     ends = [e for e in run.events if isinstance(e, ev.BlockFinished) and e.status == "executed" and e.output]
@@ -444,7 +447,9 @@ def test_a_large_output_is_cut_and_says_so() -> None:
 
 
 def test_text_that_looks_like_a_format_stays_as_it_is() -> None:
-    wanted = RunEventsOptions("run_%b", "thr_%d", "full", EVERYTHING, frozenset({"a%"}), ("a%",), "a%")
+    wanted = RunEventsOptions(
+        "run_%b", "thr_%d", "full", EVERYTHING, Voices(frozenset({"a%"}), ("a%",), "a%")
+    )
     events = (ev.BlockStarted("a%", "agent", "A"), ev.TextDelta("a%", 0, '%b "x"\n\ndata: y', True))
     (chunk,) = (frame for frame in told(wanted, numbered(*events)) if frame["type"] == "chat_chunk")
     assert chunk["data"] == {"content": '%b "x"\n\ndata: y', "node_id": "a%"}
