@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gevent
-import greenlet
 import pytest
 
 from app import events as ev
 from app.engine import settle
 from app.engine.registry import Run
 from app.engine.services import Services
+from tests.engine.switches import cancelled_at
 from tests.engine.upstream import Upstream, upstream
 from tests.support.engine import Recorder, agent, services, start
 from tests.support.servers import wait_until
@@ -42,23 +42,7 @@ def made(tmp_path: Path, vendor: Upstream, monkeypatch: pytest.MonkeyPatch) -> I
 
 def run_cancelled_at(made: Services, points: t.Collection[int]) -> tuple[Run, Recorder, int]:
     """Run to the end, cancelling at the given switch points; also how many switches there were."""
-    count = 0
-    causes = iter(CAUSES)
-    run: Run | None = None
-
-    def trace(event: str, args: t.Any) -> None:
-        nonlocal count
-        count += 1
-        if run is not None and count in points:
-            run.cancel(next(causes))
-
-    run, recorder = start(made, DOCUMENT)
-    greenlet.settrace(trace)
-    try:
-        assert run.done.wait(20), "the run did not end"
-    finally:
-        greenlet.settrace(None)
-    return run, recorder, count
+    return cancelled_at(lambda: start(made, DOCUMENT), dict(zip(sorted(points), CAUSES, strict=False)))
 
 
 def check(made: Services, vendor: Upstream, run: Run, recorder: Recorder) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-import greenlet
 import pytest
 
 from app import events as ev
 from app.engine.services import Services
 from tests.engine.flows import document, save, start_saved
+from tests.engine.switches import cancelled_at
 from tests.streams.generate import violations
 from tests.support.engine import Recorder, services
 
@@ -55,21 +54,7 @@ def made(tmp_path: Path) -> Iterator[Services]:
 
 def stopped_at(made: Services, point: int) -> tuple[Recorder, int]:
     """A run that is asked to stop at the given switch; also how many switches there were."""
-    count = 0
-    run: t.Any = None
-
-    def trace(event: str, args: t.Any) -> None:
-        nonlocal count
-        count += 1
-        if run is not None and count == point:
-            run.cancel("stop_requested")
-
-    run, recorder = start_saved(made, "outer")
-    greenlet.settrace(trace)
-    try:
-        assert run.done.wait(20), "the run did not end"
-    finally:
-        greenlet.settrace(None)
+    run, recorder, count = cancelled_at(lambda: start_saved(made, "outer"), {point: "stop_requested"})
     assert not run.scope.greenlets
     row = made.store.runs.get(run.id)
     assert row is not None

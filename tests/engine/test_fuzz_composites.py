@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import typing as t
 from pathlib import Path
-
-import greenlet
 
 from app import events as ev
 from app.engine.services import Services
+from tests.engine.switches import cancelled_at
 from tests.streams.generate import violations
 from tests.support.engine import Recorder, start
 from tests.support.graphs import graph, playing
@@ -42,21 +40,7 @@ DOCUMENT = graph(
 
 def stopped_at(made: Services, point: int) -> tuple[Recorder, int]:
     """A run that is asked to stop at the given switch; also how many switches there were."""
-    count = 0
-    run: t.Any = None
-
-    def trace(event: str, args: t.Any) -> None:
-        nonlocal count
-        count += 1
-        if run is not None and count == point:
-            run.cancel("stop_requested")
-
-    run, recorder = start(made, DOCUMENT)
-    greenlet.settrace(trace)
-    try:
-        assert run.done.wait(20), "the run did not end"
-    finally:
-        greenlet.settrace(None)
+    run, recorder, count = cancelled_at(lambda: start(made, DOCUMENT), {point: "stop_requested"})
     assert not run.scope.greenlets
     return recorder, count
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-import greenlet
 import pytest
 
 from app.engine import settle
-from app.engine.registry import Run
 from app.engine.services import Services
 from plugins.spec.memory import Exchange
+from tests.engine.switches import cancelled_at
 from tests.engine.upstream import upstream
 from tests.support.engine import agent, services, start
 
@@ -36,23 +34,11 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
 
 def remembered(made: Services, point: int) -> tuple[list[Exchange], str, int]:
     """What a thread remembers of a run that is cancelled at a switch point, its status, and its switches."""
-    count = 0
-    run: Run | None = None
-
-    def trace(event: str, args: t.Any) -> None:
-        nonlocal count
-        count += 1
-        if run is not None and count == point:
-            run.cancel(CAUSES[point % 3])
-
     thread = made.store.threads.open("wf", "key_1", "run_before")
     made.store.memories.append(thread.id, "agent_1", "agent_1", "run_before", "Hi", "Hello").wait()
-    run, _ = start(made, DOCUMENT, thread=thread, key_id="key_1")
-    greenlet.settrace(trace)
-    try:
-        assert run.done.wait(20), "the run did not end"
-    finally:
-        greenlet.settrace(None)
+    run, _, count = cancelled_at(
+        lambda: start(made, DOCUMENT, thread=thread, key_id="key_1"), {point: CAUSES[point % 3]}
+    )
     assert run.ending is not None
     first, *rest = made.store.memories.read(thread.id, "agent_1", 10, 10_000)
     assert first == Exchange("Hi", "Hello")

@@ -6,14 +6,13 @@ import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-import greenlet
 import pytest
 
 from app import events as ev
-from app.engine.registry import Run
 from app.engine.services import Services
 from app.store.documents import Draft
 from tests.engine.flows import document, ended, finished, problems, stopped
+from tests.engine.switches import cancelled_at
 from tests.support.engine import Recorder, services, start
 from tests.support.servers import wait_until
 
@@ -185,19 +184,7 @@ def test_cancelled_at_every_switch_point_a_run_ends_once_and_searching_goes_on(m
 
 def _cancelled_at(made: Services, point: int) -> tuple[Recorder, int]:
     """A run that is cancelled at a switch point; also how many of them there were."""
-    count = 0
-    run: Run | None = None
-
-    def trace(_event: str, _greenlets: t.Any) -> None:
-        nonlocal count
-        count += 1
-        if run is not None and count == point:
-            run.cancel("stop_requested")
-
-    run, recorder = start(made, flow(), {"message": "holidays"})
-    greenlet.settrace(trace)
-    try:
-        assert run.done.wait(20), "the run did not end"
-    finally:
-        greenlet.settrace(None)
+    _, recorder, count = cancelled_at(
+        lambda: start(made, flow(), {"message": "holidays"}), {point: "stop_requested"}
+    )
     return recorder, count

@@ -10,13 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import gevent.event
-import greenlet
 import pytest
 import yaml
 
 from app import events as ev
 from app.agents import vector_search
-from app.engine.registry import Run
 from app.engine.services import Services
 from app.errors import ApiError
 from app.store.documents import Draft
@@ -24,6 +22,7 @@ from app.web.catalog import Catalog, check_ready
 from plugins.spec import Embeddings
 from providers.http_connection import POOL
 from tests.engine.flows import document, ended, problems, stopped, stored
+from tests.engine.switches import cancelled_at
 from tests.providers.raw_server import Peer, raw_server
 from tests.support.engine import Recorder, services, start
 from tests.support.shared import ROOT
@@ -284,23 +283,11 @@ class TestFailures:
 
 def _cancelled_at(made: Services, point: int) -> tuple[Recorder, int]:
     """A run that makes all vectors and is cancelled at a switch point; also how many there were."""
-    count = 0
-    run: Run | None = None
-
-    def trace(event: str, args: t.Any) -> None:
-        nonlocal count
-        count += 1
-        if run is not None and count == point:
-            run.cancel("stop_requested")
-
     vectors = made.store.documents.vectors
     vectors.forget(made.store.documents.collection_id("help"), SMALL)
-    run, recorder = start(made, flow(embedding_model=SMALL), {"message": "parcel"})
-    greenlet.settrace(trace)
-    try:
-        assert run.done.wait(20), "the run did not end"
-    finally:
-        greenlet.settrace(None)
+    _, recorder, count = cancelled_at(
+        lambda: start(made, flow(embedding_model=SMALL), {"message": "parcel"}), {point: "stop_requested"}
+    )
     return recorder, count
 
 
