@@ -79,24 +79,29 @@ def ratio(value: float | None, reference: float | None) -> float | None:
     return value / reference if value is not None and reference else None
 
 
+_PEERS = "nginx ref_raw ref_typed agno"
+
+
 def targets(f: Figures) -> list[Row]:
     """The rows of the architecture's table that exist, with the same figures of the references."""
+    return [*_per_token(f), *_delays(f), *_per_run(f), *_leaving(f), *_standing(f)]
 
-    def beside(scenario: str, path: str, digits: int = 1, peers: str = "nginx ref_raw ref_typed agno") -> str:
-        shown = [(peer, f.of(scenario, peer, path)) for peer in peers.split()]
-        return ", ".join(f"{peer} {show(value, digits)}" for peer, value in shown if value is not None)
 
+def _beside(f: Figures, scenario: str, path: str, digits: int = 1, peers: str = _PEERS) -> str:
+    """The same figure of the references, for those that have it."""
+    shown = [(peer, f.of(scenario, peer, path)) for peer in peers.split()]
+    return ", ".join(f"{peer} {show(value, digits)}" for peer, value in shown if value is not None)
+
+
+def _per_token(f: Figures) -> list[Row]:
+    """What a token costs."""
     cpu = f.of("b", "studio", "cpu_ms_per_1k")
     flat, flat_ref = (
         f.measured("plateau", "studio", "cpu_ms_per_1k"),
         f.measured("plateau", "ref_raw", "cpu_ms_per_1k"),
     )
-    over = (f.of("d", "studio", "ttft_ms.p50") or 0) - (f.of("d", "direct", "ttft_ms.p50") or 0)
-    leave = f.measured("leave", "studio", "all_closed_ms")
-    clients = f.measured("leave", "studio", "clients") or 0
-    peers_f = "agno pydantic_ai"
     return [
-        Row("CPU per 1k tokens, 300 streams × 20/s", cpu, 38, "ms", beside("b", "cpu_ms_per_1k")),
+        Row("CPU per 1k tokens, 300 streams × 20/s", cpu, 38, "ms", _beside(f, "b", "cpu_ms_per_1k")),
         Row("the same ÷ `ref_raw`", ratio(cpu, f.of("b", "ref_raw", "cpu_ms_per_1k")), 1.4, "×", ""),
         Row(
             "plateau of the same ÷ `ref_raw`",
@@ -110,29 +115,43 @@ def targets(f: Figures) -> list[Row]:
             f.of("a", "studio", "cpu_ms_per_1k"),
             9,
             "ms",
-            beside("a", "cpu_ms_per_1k"),
+            _beside(f, "a", "cpu_ms_per_1k"),
         ),
+    ]
+
+
+def _delays(f: Figures) -> list[Row]:
+    """How much later a token comes."""
+    over = (f.of("d", "studio", "ttft_ms.p50") or 0) - (f.of("d", "direct", "ttft_ms.p50") or 0)
+    return [
         Row(
             "added latency p50, 300 streams",
             f.of("b", "studio", "lat_ms.p50"),
             0.3,
             "ms",
-            beside("b", "lat_ms.p50", 2),
+            _beside(f, "b", "lat_ms.p50", 2),
         ),
         Row(
             "added latency p99, 300 streams",
             f.of("b", "studio", "lat_ms.p99"),
             3,
             "ms",
-            beside("b", "lat_ms.p99", 2),
+            _beside(f, "b", "lat_ms.p99", 2),
         ),
-        Row("first token over direct, alone", over, 1.2, "ms", beside("d", "ttft_ms.p50", 2)),
+        Row("first token over direct, alone", over, 1.2, "ms", _beside(f, "d", "ttft_ms.p50", 2)),
+    ]
+
+
+def _per_run(f: Figures) -> list[Row]:
+    """What a run costs, and a stream that is open."""
+    peers_f = "agno pydantic_ai"
+    return [
         Row(
             "agent run with one tool call, alone",
             f.of("f", "studio", "c1.done_ms.p50"),
             3,
             "ms",
-            beside("f", "c1.done_ms.p50", 1, peers_f),
+            _beside(f, "f", "c1.done_ms.p50", 1, peers_f),
         ),
         Row(
             "set-up CPU per run",
@@ -146,14 +165,22 @@ def targets(f: Figures) -> list[Row]:
             f.of("c", "studio", "kb_per_stream"),
             32,
             "KB",
-            beside("c", "kb_per_stream", 0),
+            _beside(f, "c", "kb_per_stream", 0),
         ),
+    ]
+
+
+def _leaving(f: Figures) -> list[Row]:
+    """How soon the vendor is let go of when clients leave."""
+    leave = f.measured("leave", "studio", "all_closed_ms")
+    clients = f.measured("leave", "studio", "clients") or 0
+    return [
         Row(
             "client leaves a silent model: closed after",
             f.of("e2", "studio", "cancel_ms"),
             2,
             "ms",
-            beside("e2", "cancel_ms", 2),
+            _beside(f, "e2", "cancel_ms", 2),
         ),
         Row(
             f"{clients:,.0f} leave at once: all closed within",
@@ -162,6 +189,12 @@ def targets(f: Figures) -> list[Row]:
             "ms",
             f"ref_raw {show(f.measured('leave', 'ref_raw', 'all_closed_ms'))}",
         ),
+    ]
+
+
+def _standing(f: Figures) -> list[Row]:
+    """The server by itself, and its engine."""
+    return [
         Row("start to first answer", f.measured("start", "studio", "first_answer_s"), 2, "s", ""),
         Row("memory at rest", f.measured("start", "studio", "rest_mb"), 85, "MB", ""),
         Row(
