@@ -59,11 +59,7 @@ def run_once(services: Services, workflow: CompiledWorkflow, options: t.Any) -> 
     """One run to its end, its record stored."""
     run_id = services.clock.new_id("run")
     heard, rights = options
-    reader = Reader(
-        RunEvents(
-            RunEventsOptions(run_id, "thr_1", "full", rights, heard.speakers, heard.answers, heard.lone)
-        )
-    )
+    reader = Reader(RunEvents(RunEventsOptions(run_id, "thr_1", "full", rights, heard)))
     run = services.runs.start(RunRequest(run_id, "wf_bench", 1, workflow, INPUT, 300), (reader,))
     run.done.wait()
     return reader
