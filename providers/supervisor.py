@@ -139,6 +139,7 @@ class Supervisor:
         self._bury()
         self._back_off(waits)
         deadline = time.monotonic() + self._start_s
+        inherited = self._child is not None
         while time.monotonic() < deadline:
             if self._child is None:
                 self._spawn()
@@ -152,6 +153,9 @@ class Supervisor:
             if code is None:
                 continue
             self._forget()
+            if inherited:  # it was dying when it was last looked at: that was not this start's failure
+                inherited = False
+                continue
             if code != LOCKED:
                 self._failed()
                 raise self._unavailable(f"ended at its start with code {code}")

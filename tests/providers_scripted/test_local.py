@@ -174,6 +174,36 @@ def test_it_is_started_again_when_it_died(own: Supervisor) -> None:
     assert pid_of(own) != first
 
 
+def test_one_that_still_seems_to_live_when_it_is_looked_at_is_started_again(own: Supervisor) -> None:
+    """A kill takes a moment: the first look still finds a process, which then ends."""
+    assert text_of(play(own, max_tokens=4))
+    child = own._child
+    assert child is not None
+    own.doubt(own.ensure(RunScope()))
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    dying = _Dying(child)
+    own._child = dying  # type: ignore[assignment]  # the process, as it looks before it has gone
+    assert text_of(play(own, max_tokens=4))
+    assert dying.looks > 1
+    assert own.starts == 2
+
+
+class _Dying:
+    """A process that ended, but not yet at the first look."""
+
+    def __init__(self, child: t.Any) -> None:
+        self._child = child
+        self.looks = 0
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._child, name)
+
+    def poll(self) -> int | None:
+        self.looks += 1
+        return None if self.looks == 1 else self._child.poll()
+
+
 def test_dying_in_the_middle_of_an_answer_is_an_error_not_an_end(own: Supervisor) -> None:
     stream = LocalWire(own).stream(request("Count to a thousand.", max_tokens=1000), CONNECTION, RunScope())
     next(stream)
