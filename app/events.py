@@ -21,8 +21,8 @@ GapReason = t.Literal["evicted", "worker_lost"]
 CancelCause = t.Literal["client_disconnected", "stop_requested", "server_shutdown"]
 
 
-class RunEvent(msgspec.Struct, frozen=True, gc=False):
-    """Base of the union."""
+class RunEvent(msgspec.Struct, frozen=True, gc=False, tag=True, tag_field="is"):
+    """Base of the union. The tag names the class where events are stored."""
 
 
 class BlockInfo(msgspec.Struct, frozen=True):
@@ -260,6 +260,59 @@ class VoteClosed(RunEvent, frozen=True, gc=False):
     winner: str | None
     has_majority: bool
     abstained: int
+
+
+class DecisionRequested(RunEvent, frozen=True, gc=False):
+    """A person has to decide, and is shown ``review``; what runs beside goes on.
+
+    ``pause_id`` names the decision everywhere. ``review`` is what contract section 6 calls so: ``kind`` (``answer`` or
+    ``tool``), ``draft`` or ``tool`` and ``arguments``, ``reasons``, and ``prompt`` where there is one. ``call`` is the
+    id of the tool call that waits. ``expires_at``: epoch ms.
+    """
+
+    block: str
+    pause_id: str
+    review: Mapping[str, t.Any]
+    call: str | None = None
+    expires_at: int | None = None
+
+
+class DecisionSettled(RunEvent, frozen=True, gc=False):
+    """A decision was made, or its time was up, and the run has taken note of it.
+
+    ``decision``: ``approve``, ``edit``, ``reject``, or ``expired``. ``by`` says who, for the record: a key's id, or how
+    it was answered; None for nobody. ``at``: when the answer was accepted, epoch ms.
+    """
+
+    block: str
+    pause_id: str
+    decision: str
+    at: int
+    by: str | None = None
+    reason: str | None = None
+
+
+class RunPaused(RunEvent, frozen=True, gc=False):
+    """Nothing can move before a person has decided. Not terminal; it ends the streams that are open, not the run.
+
+    ``pauses``: (pause id, block) of the open decisions, oldest first. ``output`` is empty; ``tool_calls``, ``outputs``
+    and ``usage`` are those of the run so far, as in :class:`RunCompleted`.
+    """
+
+    pauses: Sequence[tuple[str, str]]
+    outputs: Mapping[str, Mapping[str, t.Any]]
+    tool_calls: Mapping[str, Sequence[Mapping[str, t.Any]]]
+    usage: Mapping[str, t.Any]
+
+
+class RunResumed(RunEvent, frozen=True, gc=False):
+    """A paused run, or one whose process has gone, goes on.
+
+    ``human_wait_ms``: from the durable write of the pause to the acceptance of the answer; None where nobody was
+    waited for.
+    """
+
+    human_wait_ms: int | None = None
 
 
 class UsageReported(RunEvent, frozen=True, gc=False):

@@ -23,6 +23,7 @@ from app.errors import RunError
 from plugins.connections import NotConfigured, RegistryError
 from plugins.spec import Detector, Passage, ResolvedEmbedding, ResolvedModel, Tool, ToolFailed
 from plugins.spec.blocks import BodyResult
+from plugins.spec.decisions import Answer, Ask
 from plugins.spec.memory import Memory
 from providers.spec import Waits
 
@@ -72,6 +73,28 @@ class RunningBlock:
     def journal(self) -> BlockJournal:
         """Rows of this execution."""
         return self._journal
+
+    def tell(self, key: str, *events: t.Any) -> None:
+        """Emit what this execution has not told yet."""
+        if any(row.kind == "told" and row.key == key for row in self._journal.rows()):
+            return
+        self._journal.write(0, key, "told", "done")
+        for event in events:
+            self.emit(event)
+
+    def commit(self) -> None:
+        """A journal in memory has nothing to wait for."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Nobody can be asked yet."""
+        return False
+
+    def decide(self, asks: Sequence[Ask]) -> Sequence[Answer]:
+        """Nobody can be asked yet."""
+        raise RunError(
+            "approval_unavailable", f"{self.name} needs a person's decision, and none can be given."
+        )
 
     @property
     def conversation(self) -> str:

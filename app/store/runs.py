@@ -47,7 +47,7 @@ _END = (
     "seq_reserved",
     "model_failures",
 )
-_DEFAULTS: Mapping[str, t.Any] = {"owner_epoch": 1, "seq_reserved": 0, "status": "running"}
+_DEFAULTS: Mapping[str, t.Any] = {"owner_epoch": 1, "seq_reserved": 0, "status": "running", "durable": 0}
 
 _FORGET_S = 3600.0  # an owner elsewhere that has no open runs and stood still for this long is cleared away
 LOST_TEXT = "The server process that carried this run ended; the run could not go on."

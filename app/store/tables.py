@@ -91,7 +91,8 @@ owners = Table(
 )
 
 #: No foreign key to workflows: ``studio run FILE`` runs documents that were never saved. ``stop_requested`` is when
-#: a process that does not carry the run was asked to stop it.
+#: a process that does not carry the run was asked to stop it. ``durable``: it goes on from its journal when its process
+#: has gone. ``paused_at``: since when it waits for people. ``origin`` (JSON): the surface it came in on, and how.
 runs = Table(
     "runs",
     metadata,
@@ -120,6 +121,9 @@ runs = Table(
     Column("model_failures", Text),
     Column("thread_id", Text),
     Column("stop_requested", BigInteger),
+    Column("durable", Integer, nullable=False, server_default="0"),
+    Column("paused_at", BigInteger),
+    Column("origin", Text),
 )
 #: Only open runs are in it, so that it stays as small as the number of live runs.
 Index(
@@ -152,6 +156,92 @@ Index(
 #: Runs that should end and have not: empty most of the time, so that looking for them costs nothing.
 _STOPPING = and_(runs.c.ended_at.is_(None), runs.c.stop_requested.is_not(None))
 Index("ix_runs_stopping", runs.c.owner_id, sqlite_where=_STOPPING, postgresql_where=_STOPPING)
+
+#: What a durable run goes on with (:mod:`app.store.durable`): how it was started, and the documents it runs, both JSON.
+durable_runs = Table(
+    "durable_runs",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("started", Text, nullable=False),
+    Column("documents", Text, nullable=False),
+)
+
+#: The steps of durable runs, by the key of the architecture. ``value`` and ``data`` below are msgpack; ``position`` is
+#: the order of first writing, from 0 in the run.
+journal = Table(
+    "journal",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("path", Text, nullable=False),
+    Column("execution", Integer, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("input_hash", Text),
+    Column("value", LargeBinary),
+    Column("position", BigInteger, nullable=False),
+    Column("owner_epoch", BigInteger, nullable=False),
+    Column("written_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("run_id", "path", "execution", "turn", "key"),
+)
+
+#: What durable runs said, in batches of envelopes.
+run_logs = Table(
+    "run_logs",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("first", BigInteger, nullable=False),
+    Column("last", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "first"),
+)
+
+#: One row per question to a person. ``state``: ``open``, ``answered``, ``expired``, ``cancelled`` (its run has ended).
+#: ``taken_at``: when the run took note of the answer. ``review`` and ``answer`` are JSON; ``answered_by`` is for the
+#: record; ``token_hash`` is the SHA-256 of the one-time token of its link.
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("thread_id", Text),
+    Column("workflow_id", Text, nullable=False),
+    Column("key_id", Text),
+    Column("path", Text, nullable=False),
+    Column("execution", Integer, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("node", Text, nullable=False),
+    Column("review", Text, nullable=False),
+    Column("input_hash", Text, nullable=False),
+    Column("subject", Text),
+    Column("state", Text, nullable=False),
+    Column("answer", Text),
+    Column("answered_by", Text),
+    Column("answered_at", BigInteger),
+    Column("taken_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("token_hash", LargeBinary),
+    UniqueConstraint("run_id", "path", "execution", "turn", "key"),
+)
+Index("ix_decisions_run_id", decisions.c.run_id)
+Index("ix_decisions_key_id", decisions.c.key_id, decisions.c.id)
+_OPEN = decisions.c.state == "open"
+Index("ix_decisions_expires_at", decisions.c.expires_at, sqlite_where=_OPEN, postgresql_where=_OPEN)
+_LEFT = and_(decisions.c.state.in_(("answered", "expired")), decisions.c.taken_at.is_(None))
+Index("ix_decisions_left", decisions.c.run_id, sqlite_where=_LEFT, postgresql_where=_LEFT)
+
+#: What somebody has approved for the rest of a thread.
+thread_approvals = Table(
+    "thread_approvals",
+    metadata,
+    Column("thread_id", Text, ForeignKey("threads.id", ondelete="CASCADE"), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("thread_id", "subject"),
+)
 
 #: See :mod:`app.store.threads`.
 threads = Table(

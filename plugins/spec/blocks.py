@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from plugins.spec.decisions import Answer, Ask
 from plugins.spec.detectors import Detector
 from plugins.spec.families import ResolvedEmbedding, ResolvedModel
 from plugins.spec.journal import BlockJournal
@@ -228,6 +229,34 @@ class BlockContext(t.Protocol):
     @property
     def journal(self) -> BlockJournal:
         """The run's journal, bound to this block instance and execution."""
+
+    def tell(self, key: str, *events: t.Any) -> None:
+        """Emit what no earlier attempt of this execution has told: after a restart a block runs again from its
+        beginning, and its readers have heard it.
+
+        :param key: names it among what is told of the execution.
+        """
+
+    def commit(self) -> None:
+        """Wait until everything written to the journal is durable, where the run is. Never inside a wait.
+
+        :raises StoreFailed: it could not be stored.
+        """
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether people can be asked in this run."""
+
+    def decide(self, asks: t.Sequence[Ask]) -> t.Sequence[Answer]:
+        """Put questions to people and wait until at least one of them is answered; the answers there are, in order.
+
+        The questions are stored and told before this waits. Answers come once each over all calls of an execution: ask
+        again with those that are left. When nothing else in the run can move, it pauses here and goes on from the
+        block's beginning, maybe in another process, with the journal as it was.
+
+        :raises BlockError: ``approval_unavailable``: nobody can be asked in this run.
+        :raises RunError: ``journal_mismatch``: a stored question of this key asks something else.
+        """
 
 
 @dataclass(frozen=True, slots=True)
