@@ -107,6 +107,7 @@ class RunState:
 
     :ivar pinned: where the next message of the thread enters, once ``flow_changed``.
     :ivar lost: blocks whose live text was told to be lost.
+    :ivar decisions: what people have been asked and not decided, by pause id, oldest first.
     """
 
     def __init__(self) -> None:
@@ -119,6 +120,7 @@ class RunState:
         self.pinned: str | None = None
         self.flow_changed = False
         self.lost: frozenset[str] = frozenset()
+        self.decisions: dict[str, ev.DecisionRequested] = {}
         self._names: dict[str, ev.BlockInfo] = {}
         #: What templates see, by the path of the workflow and what follows it.
         self._seen: dict[str, dict[str, Mapping[str, t.Any]]] = {}
@@ -288,6 +290,16 @@ class RunState:
             raise InvariantBroken(f"the text of {event.block} was lost twice")
         self.lost |= {event.block}
 
+    def _asked(self, ts: int, event: ev.DecisionRequested) -> None:
+        self._open(event.block)
+        if event.pause_id in self.decisions:
+            raise InvariantBroken(f"decision {event.pause_id} was asked for twice")
+        self.decisions[event.pause_id] = event
+
+    def _decided(self, ts: int, event: ev.DecisionSettled) -> None:
+        if self.decisions.pop(event.pause_id, None) is None:
+            raise InvariantBroken(f"decision {event.pause_id} was settled and not open")
+
     def _flow(self, ts: int, event: ev.FlowChanged) -> None:
         self.pinned = event.pinned
         self.flow_changed = True
@@ -377,6 +389,8 @@ _FOLDS: Mapping[type[ev.RunEvent], Callable[[RunState, int, t.Any], None]] = {
     ev.AnswerSettled: RunState._settled,
     ev.AnswerRetracted: RunState._retracted,
     ev.StreamFailed: RunState._stream_failed,
+    ev.DecisionRequested: RunState._asked,
+    ev.DecisionSettled: RunState._decided,
     ev.FlowChanged: RunState._flow,
     ev.UsageReported: RunState._usage,
     ev.ModelCallFailed: RunState._model_failed,
