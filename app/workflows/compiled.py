@@ -178,6 +178,10 @@ class CompiledWorkflow:
         """Whether an edge leaves ``block`` by ``handle``, other than back to the block in whose body it lies."""
         return handle in self._further(block)
 
+    def exits(self) -> tuple[str, ...]:
+        """The blocks a run may end with, in document order."""
+        return tuple(b.id for b in self.blocks.values() if self._homes[b.id] is None and self._ends(b))
+
     def _further(self, block: str) -> set[str]:
         home = self._homes[block]
         around = None if home is None else home[0]
