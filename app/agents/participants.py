@@ -350,6 +350,7 @@ class _Row(msgspec.Struct):
     kind: StepKind
     state: StepState
     value: t.Any
+    input_hash: str | None
 
 
 class _Rows:
@@ -362,6 +363,18 @@ class _Rows:
         """All rows, oldest first."""
         return list(self._rows.values())
 
-    def write(self, turn: int, key: str, kind: StepKind, state: StepState, value: t.Any = None) -> None:
+    def find(self, turn: int, key: str) -> _Row | None:
+        """One row."""
+        return self._rows.get((turn, key))
+
+    def write(
+        self,
+        turn: int,
+        key: str,
+        kind: StepKind,
+        state: StepState,
+        value: t.Any = None,
+        input_hash: str | None = None,
+    ) -> None:
         """Insert or replace a row."""
-        self._rows[turn, key] = _Row(turn, key, kind, state, value)
+        self._rows[turn, key] = _Row(turn, key, kind, state, value, input_hash)

@@ -25,6 +25,7 @@ class Step(msgspec.Struct):
     kind: StepKind
     state: StepState
     value: t.Any = None
+    input_hash: str | None = None
 
 
 class Journal:
@@ -42,9 +43,10 @@ class Journal:
         kind: StepKind,
         state: StepState,
         value: t.Any = None,
+        input_hash: str | None = None,
     ) -> Step:
         """Insert or replace the row of that key."""
-        step = Step(path, execution, turn, key, kind, state, value)
+        step = Step(path, execution, turn, key, kind, state, value, input_hash)
         self._steps.setdefault((path, execution), {})[turn, key] = step
         return step
 
@@ -59,6 +61,10 @@ class Journal:
     def bind(self, path: str, execution: int) -> BlockJournal:
         """The journal as one block instance's execution sees it."""
         return BlockJournal(self, path, execution)
+
+    def find(self, path: str, execution: int, turn: int, key: str) -> Step | None:
+        """One row."""
+        return self._steps.get((path, execution), {}).get((turn, key))
 
     def of(self, path: str, execution: int) -> list[Step]:
         """The rows of one instance's execution, its own block row left out."""
@@ -81,9 +87,21 @@ class BlockJournal:
         """The rows of a part of this execution, such as one agent's turn in a debate."""
         return BlockJournal(self._journal, f"{self._path}/{key}", self._execution)
 
-    def write(self, turn: int, key: str, kind: StepKind, state: StepState, value: t.Any = None) -> Step:
+    def find(self, turn: int, key: str) -> Step | None:
+        """One row of this execution."""
+        return self._journal.find(self._path, self._execution, turn, key)
+
+    def write(
+        self,
+        turn: int,
+        key: str,
+        kind: StepKind,
+        state: StepState,
+        value: t.Any = None,
+        input_hash: str | None = None,
+    ) -> Step:
         """Insert or replace a row."""
-        return self._journal.write(self._path, self._execution, turn, key, kind, state, value)
+        return self._journal.write(self._path, self._execution, turn, key, kind, state, value, input_hash)
 
     def forget(self) -> None:
         """Drop the rows of this part: what it came to did not stand, and a further attempt begins it anew."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Sequence
 
-#: ``told``: an announcement that stands in the stream, so that a further attempt does not repeat it.
-StepKind = t.Literal["block", "turn", "tool", "told"]
+#: ``asked``: what an agent was asked, rendered. ``decision``: what a person answered. ``chosen``: a choice that steers,
+#: such as a route. ``told``: an announcement that stands in the stream, so that a further attempt does not repeat it.
+StepKind = t.Literal["block", "asked", "turn", "decision", "tool", "chosen", "told"]
 StepState = t.Literal["started", "done", "failed", "unknown"]
 
 
 class Step(t.Protocol):
-    """One row. ``value`` is what the step came to; None before that."""
+    """One row. ``value`` is what the step came to; None before that. ``input_hash``: of what went into it."""
 
     turn: int
     key: str
     kind: StepKind
     state: StepState
     value: t.Any
+    input_hash: str | None
 
 
 class BlockJournal(t.Protocol):
@@ -26,7 +28,18 @@ class BlockJournal(t.Protocol):
     def rows(self) -> Sequence[Step]:
         """All of them, in order of first writing; those of its parts are not among them."""
 
-    def write(self, turn: int, key: str, kind: StepKind, state: StepState, value: t.Any = None) -> t.Any:
+    def find(self, turn: int, key: str) -> Step | None:
+        """The row of ``turn`` and ``key``, if there is one."""
+
+    def write(
+        self,
+        turn: int,
+        key: str,
+        kind: StepKind,
+        state: StepState,
+        value: t.Any = None,
+        input_hash: str | None = None,
+    ) -> t.Any:
         """Insert or replace the row of ``turn`` and ``key``.
 
         :param turn: number of the model call it belongs to, from 0.
