@@ -93,25 +93,27 @@ class _Instance:
 
     def _output(self) -> Mapping[str, t.Any]:
         """The block's output, after up to ``retries`` further attempts."""
-        for _ in range(self._block.retries):
+        for number in range(1, self._block.retries + 1):
             try:
-                return self._attempt()
+                return self._attempt(number)
             except BlockError:
                 state = self._run.state.blocks[self.name]
                 # Something was shown: a repeat would show it twice.
                 if state.calls or state.live or state.spoke:
                     raise
                 settle.turn(self._run.emitter, state)
-        return self._attempt()
+        return self._attempt(self._block.retries + 1)
 
-    def _attempt(self) -> Mapping[str, t.Any]:
+    def _attempt(self, number: int) -> Mapping[str, t.Any]:
         run, block = self._run, self._block
         try:
             with self._outer.child() as scope:
                 if block.timeout_s is not None:
                     scope.deadline(block.timeout_s, "block_timeout")
                 try:
-                    context = RunningBlock(run, block, self._frame, self._execution, scope, self._take)
+                    context = RunningBlock(
+                        run, block, self._frame, self._execution, scope, self._take, number
+                    )
                     self._context = context
                     return block.type.run(context, block.config)
                 except Cancelled:

@@ -45,6 +45,7 @@ class RunningBlock:
         execution: int,
         scope: RunScope,
         take: Callable[[frozenset[str]], None],
+        attempt: int = 1,
     ) -> None:
         services = run.services
         self._run = run
@@ -56,6 +57,7 @@ class RunningBlock:
         self.block = frame.name(block.id)
         self.name = block.name
         self.execution = execution
+        self.attempt = attempt
         self.scope = scope
         self.waits: Waits = scope
         self.show_thinking = run.request.show_thinking
