@@ -53,7 +53,7 @@ class BlockContext(t.Protocol):
     :ivar run_id: id of the run, ``run_…``. :ivar name: what the document calls the block, for messages.
     :ivar block: instance path, the ``block`` field of every event.
     :ivar execution: from 1; counts how often this instance ran.
-    :ivar attempt: from 1; counts the tries of this execution, by ``retries``. A run that is resumed begins with the first.
+    :ivar attempt: from 1; counts the tries of this execution, by ``retries``; a resumed run begins anew.
     :ivar waits: guards every blocking step of the block.
     :ivar show_thinking: someone may see thinking in this run.
     :ivar predecessors: ids of the blocks with an edge into this one, in document order; those that ran are in
