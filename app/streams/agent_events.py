@@ -4,6 +4,9 @@ Law of this room: two cadences over the same envelopes. A client that negotiated
 a ``chunk_reset`` when it does not stand; one that did not is a stateless map of ``AnswerSettled`` and never
 meets anything provisional. The concatenation of a block's standing chunks is its stored ``content``.
 
+A pause is an end of the stream, not of the run: ``final`` with status ``paused``. What was shown stays, and calls that
+are held stay open; a later stream of the same run goes on from there.
+
 Member order is contract. ``id: <runId>:<seq>`` stands on the last frame of an envelope, so on the sentinel
 and not on the terminal frame before it, and only for clients that negotiated.
 """
@@ -19,10 +22,12 @@ from app import events as ev
 from app.encoding import dumps
 from app.errors import RunError
 from app.state import BlockState, RunState
-from app.streams.final import Selection, final_data, selects
+from app.streams import sse
+from app.streams.final import Selection, final_data, paused_data, resume_of, selects
 from app.streams.rights import Rights
 
 SENTINEL = b'data: "[DONE]"\n\n'
+_DETACHED = b'data: {"event":"detached","retryMs":%d}\n\n' % sse.RETRY_MS
 _TOOL_START = b'{"blockId":%b,"event":"tool","phase":"start","id":%b,"name":%b}'
 
 
@@ -36,6 +41,7 @@ class AgentEventsOptions:
     :ivar selections: resolved selectors; None when none were sent, ``()`` for the final envelope only.
     :ivar answer_blocks: agents whose output reaches the run's output; their text is sent when ``selections``
         is None.
+    :ivar thread_id: empty for a run in no thread.
     """
 
     run_id: str
@@ -44,6 +50,7 @@ class AgentEventsOptions:
     rights: Rights
     selections: tuple[Selection, ...] | None = None
     answer_blocks: tuple[str, ...] = ()
+    thread_id: str = ""
 
     @property
     def final_only(self) -> bool:
@@ -64,9 +71,9 @@ class _Text:
 
 
 class AgentEvents:
-    """One reader's projection. ``done`` is True after the terminal frame and the sentinel."""
+    """One reader's projection. ``done`` is True after the last frame and the sentinel."""
 
-    __slots__ = ("_handlers", "_id", "_options", "_structured", "_texts", "done")
+    __slots__ = ("_asked", "_handlers", "_id", "_options", "_structured", "_texts", "done")
 
     def __init__(self, options: AgentEventsOptions) -> None:
         self.done = False
@@ -74,6 +81,7 @@ class AgentEvents:
         self._id = b"id: %b:" % options.run_id.encode() if options.negotiated else b""
         self._structured: tuple[str, ...] = ()  # no set: an empty one takes 216 bytes
         self._texts: dict[str, _Text | None] = {}
+        self._asked: tuple[ev.DecisionRequested, ...] = ()
         rights = options.rights
         self._handlers = _handlers(options.negotiated, rights.thinking, rights.tools, options.final_only)
 
@@ -87,6 +95,7 @@ class AgentEvents:
         """See :class:`app.streams.projection.Projection`. Without the header nothing was provisional, so nothing is
         taken back: what has settled meanwhile follows.
         """
+        self._asked = tuple(state.decisions.values())
         if self._options.final_only:
             return b""
         self._structured = tuple(name for name, info in state.infos.items() if info.structured)
@@ -105,6 +114,13 @@ class AgentEvents:
         return b"".join(b"data: %b\n\n" % data for data in frames[:-1]) + self._frame(
             envelope.seq, frames[-1]
         )
+
+    def detached(self, seq: int, ts: int) -> bytes:
+        """See :class:`app.streams.projection.Projection`. Clients without the header get no frame that they do not
+        know.
+        """
+        self.done = True
+        return sse.RETRY + (_DETACHED if self._id else b"\n")
 
     def _standing(self, block: BlockState) -> Iterator[bytes]:
         """What a reader has to know of a block it missed: its text, and its open calls."""
@@ -251,7 +267,11 @@ class AgentEvents:
         data = b'{"event":"stream_error","blockId":%b,"error":%b}'
         return self._frame(seq, data % (dumps(event.block), dumps(event.message)))
 
-    # -- the four ends -----------------------------------------------------------------------
+    def _decision_requested(self, event: ev.DecisionRequested, seq: int) -> bytes:
+        self._asked = (*self._asked, event)
+        return b""
+
+    # -- the ends ------------------------------------------------------------------------
 
     def _end(self, seq: int, data: bytes) -> bytes:
         self.done = True
@@ -266,13 +286,22 @@ class AgentEvents:
             data["blockId"] = block
         return self._end(seq, dumps(data))
 
+    def _sent(self) -> set[str]:
+        """Blocks whose text this reader has."""
+        return {block for block, state in self._texts.items() if state is not None and state.length}
+
     def _completed(self, event: ev.RunCompleted, seq: int) -> bytes:
         options = self._options
-        sent = {block for block, state in self._texts.items() if state is not None and state.length}
         try:
-            data = final_data(options.run_id, event, options.selections, options.rights, sent)
+            data = final_data(options.run_id, event, options.selections, options.rights, self._sent())
         except RunError as error:
             return self._error(seq, error.message, error.code)
+        return self._end(seq, b'{"event":"final","data":%b}' % data)
+
+    def _paused(self, event: ev.RunPaused, seq: int) -> bytes:
+        options = self._options
+        resume = resume_of(options.run_id, options.thread_id, event, self._asked)
+        data = paused_data(options.run_id, event, options.selections, options.rights, self._sent(), resume)
         return self._end(seq, b'{"event":"final","data":%b}' % data)
 
     def _failed(self, event: ev.RunFailed, seq: int) -> bytes:
@@ -288,6 +317,8 @@ class AgentEvents:
 _Handler = Callable[[AgentEvents, t.Any, int], bytes]
 
 _ENDS: Mapping[type[ev.RunEvent], _Handler] = {
+    ev.DecisionRequested: AgentEvents._decision_requested,
+    ev.RunPaused: AgentEvents._paused,
     ev.RunCompleted: AgentEvents._completed,
     ev.RunFailed: AgentEvents._failed,
     ev.RunCancelled: AgentEvents._cancelled,

@@ -143,8 +143,18 @@ class Usage(Frame):
     cost: Cost | UnsetType = UNSET
 
 
+class Detached(Frame, tag_field="event", tag="detached"):
+    """The stream ends although the run goes on: another process of the server takes it over. Attach again, after
+    `retryMs`, which the line `retry:` says as well; no sentinel follows.
+    """
+
+    retry_ms: Milliseconds
+
+
 class Resume(Frame):
-    """How a paused run is continued."""
+    """How a paused run is continued. `threadId` is empty for a run in no thread. Of several open decisions `pauseId`
+    is the oldest.
+    """
 
     url: str
     pause_id: str
@@ -153,10 +163,10 @@ class Resume(Frame):
 
 
 class FinalData(Frame):
-    """What a finished run hands over.
+    """What a run hands over that has finished, or that waits for people: `status` "paused", with `resume`.
 
-    `output`: the run's output, or the map of selections that were not sent as text. `error` comes with
-    `success` false. `resume` comes with `status` "paused", which no run of this version ends in.
+    `output`: the run's output, or the map of selections that were not sent as text; of a paused run those of them that
+    are there, else empty. `error` comes with `success` false.
     """
 
     success: bool
@@ -170,7 +180,7 @@ class FinalData(Frame):
 
 
 class Final(Frame, tag_field="event", tag="final"):
-    """The end of a run that reached its end."""
+    """The end of a run that reached its end, or the end of the stream of one that waits for people."""
 
     data: FinalData
 
@@ -200,6 +210,7 @@ _NEGOTIATED = (
     ToolEnd,
     SoftFailure,
     Missing,
+    Detached,
     Final,
     Error,
     Sentinel,

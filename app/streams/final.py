@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from app import encoding
+from app.clock import rfc3339
 from app.errors import RunError
-from app.events import RunCompleted
+from app.events import DecisionRequested, RunCompleted, RunPaused
 from app.streams import references
 from app.streams.rights import Rights, strip_call, strip_output
 
@@ -85,18 +86,19 @@ def selection_map(
 
 def output_bytes(
     run_id: str,
-    event: RunCompleted,
+    event: RunCompleted | RunPaused,
     selections: Sequence[Selection] | None,
     rights: Rights,
     sent: Collection[str] = (),
 ) -> bytes:
-    """The ``output`` member as JSON: the run's output, or the selection map when selections were sent.
+    """The ``output`` member as JSON: the run's output, or the selection map when selections were sent. A paused run
+    has none yet, and of selections those that are there.
 
     :raises RunError: ``output_too_large``: it is over :data:`OUTPUT_LIMIT` bytes.
     """
     output: t.Any
     if selections is None:
-        output = strip_output(event.output, rights)
+        output = {} if isinstance(event, RunPaused) else strip_output(event.output, rights)
     else:
         output = selection_map(event.outputs, selections, rights, sent)
     encoded = encoding.dumps(output)
@@ -131,7 +133,7 @@ def _parts(path: str) -> references.Path:
     return tuple(int(part) if part.isdecimal() else part for part in path.split("."))
 
 
-def call_bytes(run_id: str, event: RunCompleted, rights: Rights) -> bytes:
+def call_bytes(run_id: str, event: RunCompleted | RunPaused, rights: Rights) -> bytes:
     """The ``toolCalls`` member as JSON."""
     calls = tool_calls(event, rights)
     encoded = encoding.dumps(calls)
@@ -154,7 +156,7 @@ def referring_calls(run_id: str, calls: Mapping[str, t.Any]) -> dict[str, t.Any]
     }
 
 
-def tool_calls(event: RunCompleted, rights: Rights) -> dict[str, dict[str, t.Any]]:
+def tool_calls(event: RunCompleted | RunPaused, rights: Rights) -> dict[str, dict[str, t.Any]]:
     """``{blockId: {list, count}}`` for every agent that ran."""
     return {
         block: {"list": [strip_call(call, rights) for call in calls], "count": len(calls)}
@@ -184,6 +186,62 @@ def final_data(
         members.append((b"error", encoding.dumps(event.error or "The run failed.")))
     members.append((b"usage", encoding.dumps(event.usage)))
     return joined(members)
+
+
+def resume_of(
+    run_id: str, thread_id: str, event: RunPaused, asked: Iterable[DecisionRequested]
+) -> dict[str, t.Any]:
+    """How a paused run is continued (contract 3.5). Of several open decisions it names the oldest.
+
+    :param asked: what was asked in this run; of others than that decision nothing is told.
+    """
+    pause_id = event.pauses[0][0] if event.pauses else ""
+    body: dict[str, t.Any] = {
+        "url": f"/api/runs/{run_id}/resume",
+        "pauseId": pause_id,
+        "threadId": thread_id,
+    }
+    expires = [ask.expires_at for ask in asked if ask.pause_id == pause_id and ask.expires_at is not None]
+    return body | ({"expiresAt": rfc3339(expires[-1])} if expires else {})
+
+
+def output_so_far(
+    run_id: str,
+    event: RunPaused,
+    selections: Sequence[Selection] | None,
+    rights: Rights,
+    sent: Collection[str] = (),
+) -> bytes:
+    """As :func:`output_bytes`; empty where that is too large: the run's end says so, a pause is no failure."""
+    try:
+        return output_bytes(run_id, event, selections, rights, sent)
+    except RunError:
+        return b"{}"
+
+
+def paused_data(
+    run_id: str,
+    event: RunPaused,
+    selections: Sequence[Selection] | None,
+    rights: Rights,
+    sent: Collection[str],
+    resume: Mapping[str, t.Any],
+) -> bytes:
+    """``final.data`` of a run that waits for people, as JSON.
+
+    :param resume: see :func:`resume_of`.
+    """
+    return joined(
+        [
+            (b"success", b"true"),
+            (b"runId", encoding.dumps(run_id)),
+            (b"status", b'"paused"'),
+            (b"output", output_so_far(run_id, event, selections, rights, sent)),
+            (b"toolCalls", call_bytes(run_id, event, rights)),
+            (b"usage", encoding.dumps(event.usage)),
+            (b"resume", encoding.dumps(resume)),
+        ]
+    )
 
 
 def joined(members: Sequence[tuple[bytes, bytes]]) -> bytes:

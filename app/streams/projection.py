@@ -15,7 +15,8 @@ from app.state import RunState
 class Projection(t.Protocol):
     """One reader's view of one run."""
 
-    #: True once the terminal event and what ends the surface were given out; nothing follows.
+    #: True once what ends the surface was given out: after the terminal event, a pause, or :meth:`detached`; nothing
+    #: follows.
     done: bool
 
     def frames(self, envelope: Envelope) -> bytes:
@@ -26,4 +27,11 @@ class Projection(t.Protocol):
 
         :param envelope: a ``Gap`` with the place of the last envelope that is missing.
         :param state: how the run stood there; what follows is given to :meth:`frames` again.
+        """
+
+    def detached(self, seq: int, ts: int) -> bytes:
+        """The frames of a stream that ends although its run goes on: its server hands the run over, or it waited for a
+        paused run that goes on elsewhere. The client attaches again. ``done`` is True afterwards.
+
+        :param seq: number of the last event that was told. :param ts: the time, epoch ms.
         """

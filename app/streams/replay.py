@@ -1,15 +1,17 @@
 """Reading the log of a run from somewhere on, for one reader.
 
 Law of this room: pure. A projection is led over everything from the first event before it may say something, so
-what it says after an event is what it would have said live. Of what the log lost it is told how the run stood then.
+what it says after an event is what it would have said live. Of what the log lost it is told how the run stood then. A
+pause ends a stream only while nothing has come after it.
 """
 
 from __future__ import annotations
 
+import copy
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from app.events import Envelope, Gap, GapReason
+from app.events import Envelope, Gap, GapReason, RunPaused
 from app.state import RunState
 from app.streams.projection import Projection
 
@@ -34,6 +36,9 @@ class Log(t.Protocol):
     def after(self, seq: int, count: int) -> Sequence[Envelope]:
         """The next ones, at most ``count``."""
 
+    def __iter__(self) -> Iterator[Envelope]:
+        """All that are kept."""
+
 
 class Replay:
     """Where one reader is.
@@ -55,7 +60,14 @@ class Replay:
             pieces.append(self._skip(projection, log))
         for envelope in log.after(self.cursor, SLICE):
             self.cursor = envelope.seq
-            data = projection.frames(envelope)
+            event = envelope.event
+            if type(event) is RunPaused and (log.last > envelope.seq or self.shown >= envelope.seq):
+                continue  # it is over, or the reader knows of it and waits for what comes
+            data = (
+                projection.gap(envelope, _before(envelope, log))
+                if type(event) is Gap
+                else projection.frames(envelope)
+            )
             if envelope.seq > self.shown:
                 pieces.append(data)
         return b"".join(pieces)
@@ -71,3 +83,13 @@ class Replay:
             return b""
         self.shown = last
         return data
+
+
+def _before(gap: Envelope, log: Log) -> RunState:
+    """How the run stood before what its process took with it when it died."""
+    state = RunState() if log.base is None else copy.deepcopy(log.base)
+    for envelope in log:
+        if envelope.seq >= gap.seq:
+            break
+        state.apply(envelope)
+    return state

@@ -10,6 +10,7 @@ import typing as t
 from collections.abc import Callable, Mapping
 
 from app import events as ev
+from app.clock import rfc3339
 from app.encoding import clean_text, dumps
 
 #: Members of ``data`` that also stand at the top of their frame.
@@ -89,6 +90,18 @@ def bounded(output: t.Any) -> tuple[t.Any, dict[str, t.Any]]:
     return cut, {"truncated": True, "size": len(encoded)}
 
 
+def ask_of(event: ev.DecisionRequested, payloads: bool) -> dict[str, t.Any]:
+    """What is told of a question to people.
+
+    :param payloads: whether the reader may see what is decided upon, which is what nobody has released yet.
+    """
+    review = dict(event.review)
+    if not payloads:
+        review = {name: review[name] for name in ("kind", "tool") if name in review}
+    expires_at = None if event.expires_at is None else rfc3339(event.expires_at)
+    return without_none(node_id=event.block, pause_id=event.pause_id, review=review, expires_at=expires_at)
+
+
 def ending(event: ev.Terminal) -> tuple[tuple[str, dict[str, t.Any]] | None, dict[str, t.Any]]:
     """What is told of an end before ``flow_state``, if anything, and the data of ``done``."""
     told: tuple[str, dict[str, t.Any]] | None = None
@@ -117,6 +130,14 @@ def _cancelled(event: ev.RunCancelled) -> tuple[str, dict[str, t.Any]]:
 def without_none(**members: t.Any) -> dict[str, t.Any]:
     """The members that are there."""
     return {name: value for name, value in members.items() if value is not None}
+
+
+def _decided(event: ev.DecisionSettled) -> tuple[str, dict[str, t.Any]]:
+    return "decision_settled", {
+        "node_id": event.block,
+        "pause_id": event.pause_id,
+        "decision": event.decision,
+    }
 
 
 def _loop(event: ev.LoopIteration) -> tuple[str, dict[str, t.Any]]:
@@ -169,6 +190,7 @@ def _vote_closed(event: ev.VoteClosed) -> tuple[str, dict[str, t.Any]]:
 
 #: Events that become one frame which needs nothing but them.
 PLAIN: Mapping[type[ev.RunEvent], Callable[[t.Any], tuple[str, dict[str, t.Any]]]] = {
+    ev.DecisionSettled: _decided,
     ev.LoopIteration: _loop,
     ev.RouteChosen: _route,
     ev.SequenceStep: _step,

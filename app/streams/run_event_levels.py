@@ -42,10 +42,13 @@ class EventRow:
 
 _NODE = "node_id, node_type, node_name, node_run_id"
 _CALL = "tool_call_id, node_id, tool_name"
+_PAUSE = "node_id, pause_id, review{kind, …}, expires_at?"
 
 #: Every event there is.
 EVENTS: tuple[EventRow, ...] = (
-    EventRow("thread", "thread_id", "First, in every run.", "minimal"),
+    EventRow(
+        "thread", "thread_id", "First, in every run, and again first when a paused run goes on.", "minimal"
+    ),
     EventRow(
         "gap",
         "from, to, reason",
@@ -116,6 +119,19 @@ EVENTS: tuple[EventRow, ...] = (
     EventRow("search_finished", "node_id, success", "It has searched.", "full"),
     EventRow("processing_final_response", "node_id", "A response block makes the run's output.", "full"),
     EventRow(
+        "decision_requested",
+        _PAUSE,
+        "A [person has to decide](approvals.md); what runs beside goes on.",
+        "minimal",
+    ),
+    EventRow("decision_settled", "node_id, pause_id, decision", "It was decided, or time was up.", "minimal"),
+    EventRow(
+        "workflow_paused",
+        _PAUSE,
+        "Nothing can go on before somebody has decided: one for each open decision. The stream ends, the run does not.",
+        "minimal",
+    ),
+    EventRow(
         "flow_state",
         "pinned_node, pinned_agent",
         "Where the next message enters, before `done`; null when at the start.",
@@ -129,7 +145,13 @@ EVENTS: tuple[EventRow, ...] = (
     ),
     EventRow("workflow_error", "error, code, node_id", "The run failed at this block.", "minimal"),
     EventRow("error", "error, code", "The run failed, and no block is at fault; or time was up.", "minimal"),
-    EventRow("done", "usage, status, cause?", "Last, in every run.", "minimal"),
+    EventRow(
+        "detached",
+        "retry_ms",
+        "In place of an end: the run goes on in another process. [Attach](#attaching) again.",
+        "minimal",
+    ),
+    EventRow("done", "usage, status, cause?", "Last, in every run; `status` may be `paused`.", "minimal"),
 )
 
 

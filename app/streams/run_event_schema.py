@@ -239,6 +239,44 @@ class Searched(Data):
     success: bool
 
 
+class Review(Data):
+    """What is to be decided: with `answer` the text `draft` is released, with `tool` the call of `tool` with
+    `arguments` is made. `show` holds further values for whoever decides. Callers without a key get `kind` and
+    `tool` only.
+    """
+
+    kind: t.Literal["answer", "tool"]
+    draft: str | UnsetType = UNSET
+    tool: str | UnsetType = UNSET
+    arguments: t.Any = UNSET
+    reasons: list[str] | UnsetType = UNSET
+    prompt: str | UnsetType = UNSET
+    show: dict[str, t.Any] | UnsetType = UNSET
+
+
+class Pause(Data):
+    """`pause_id` names the decision everywhere; `expires_at` is when its time is up."""
+
+    node_id: str
+    pause_id: str
+    review: Review
+    expires_at: Instant | UnsetType = UNSET
+
+
+class Decided(Data):
+    """How it was decided."""
+
+    node_id: str
+    pause_id: str
+    decision: t.Literal["approve", "edit", "reject", "expired"]
+
+
+class Detached(Data):
+    """When to attach again."""
+
+    retry_ms: Milliseconds
+
+
 class Flow(Data):
     """Null when the next message enters at the start."""
 
@@ -267,10 +305,10 @@ class NodeFailure(Failure):
 
 
 class Done(Data):
-    """`cause` says why a run did not complete."""
+    """`cause` says why a run did not complete. One that is `paused` waits for people."""
 
     usage: RunUsage
-    status: RunStatus
+    status: RunStatus | t.Literal["paused"]
     cause: str | UnsetType = UNSET
 
 
@@ -298,10 +336,14 @@ DATA: Mapping[str, type[Data]] = {
     "search_started": NodeData,
     "search_finished": Searched,
     "processing_final_response": NodeData,
+    "decision_requested": Pause,
+    "decision_settled": Decided,
+    "workflow_paused": Pause,
     "flow_state": Flow,
     "workflow_stopped": Stopped,
     "workflow_error": NodeFailure,
     "error": Failure,
+    "detached": Detached,
     "done": Done,
 }
 

@@ -1,19 +1,15 @@
 """Run events: one stream that tells a whole run, at the level of detail its reader asked for (contract section 5).
 
-Law of this room: ``thread`` comes first and ``done`` last, in every ending. Nothing that was sent is taken back:
-text goes out as it is written only where nothing can retract it, everywhere else whole, once its turn is settled.
-Levels only lose events (:mod:`app.streams.run_event_levels`), rights only members.
-
-Several frames of one envelope share its ``seq``; ``id: <runId>:<seq>`` stands on the last of them. Whoever reads the
-older clients' members at the top finds them there as well: ``usage``, ``tool_name``, ``tool_input``, ``output``,
-``sender``.
+Law of this room: ``thread`` comes first and ``done`` last, in every ending, and at a pause, after which a stream ends
+and the run does not. Nothing that was sent is taken back: text goes out as it is written only where nothing can
+retract it, everywhere else whole, once its turn is settled. Levels only lose events
+(:mod:`app.streams.run_event_levels`), rights only members.
 """
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from app import events as ev
 from app.clock import rfc3339
@@ -21,39 +17,26 @@ from app.encoding import dumps
 from app.state import BlockState, RunState, plain
 from app.streams import sse
 from app.streams.final import selects
-from app.streams.rights import Rights
 from app.streams.run_event_data import (
-    MIRRORED,
     PLAIN,
     RESPONSE,
+    ask_of,
     bounded,
     call_of,
     ending,
     node_of,
+    snake_usage,
     text_of,
 )
-from app.streams.run_event_levels import Level, shown
-from app.streams.voices import Voices
+from app.streams.run_event_frames import RunEventsOptions, frame, id_of
+from app.streams.run_event_levels import shown
+
+__all__ = ["RunEvents", "RunEventsOptions"]
 
 RETRIEVE = "retrieve"
 
 #: (type, data, whether its text is the run's answer)
 _Item = tuple[str, dict[str, t.Any], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class RunEventsOptions:
-    """What one reader asked for and may have, and what is known of the workflow.
-
-    :ivar rights: ``payloads``: inputs and outputs of tools; ``thinking``: the text of thinking.
-    :ivar voices: which blocks speak.
-    """
-
-    run_id: str
-    thread_id: str
-    level: Level
-    rights: Rights
-    voices: Voices = field(default_factory=Voices)
 
 
 class _Node(t.NamedTuple):
@@ -72,6 +55,7 @@ class RunEvents:
         "_asked",
         "_before",
         "_behind",
+        "_decisions",
         "_infos",
         "_lone",
         "_nodes",
@@ -93,6 +77,7 @@ class RunEvents:
         self._asked: set[tuple[str, str]] = set()
         self._answered: set[str] = set()
         self._thinking: dict[str, int] = {}
+        self._decisions: tuple[ev.DecisionRequested, ...] = ()
         self._pinned: str | None = None
         #: Whether some of the answer was told whole, and how much was told of what is told as it is written.
         self._spoken = False
@@ -115,21 +100,30 @@ class RunEvents:
         if handler is None:
             return b""
         data = self._frames(envelope, handler(self, event))
-        if isinstance(event, ev.Terminal):
+        if isinstance(event, (ev.Terminal, ev.RunPaused)):
             self.done = True
         return data
+
+    def detached(self, seq: int, ts: int) -> bytes:
+        """See :class:`app.streams.projection.Projection`."""
+        self.done = True
+        # It is no event of the run, so it has no id.
+        return sse.RETRY + frame(self._options, max(seq, 1), ts, "detached", {"retry_ms": sse.RETRY_MS}, False)
 
     def gap(self, envelope: ev.Envelope, state: RunState) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
         event = t.cast(ev.Gap, envelope.event)
         self._infos = dict(state.infos)
         self._nodes, self._asked, self._answered, self._thinking = {}, set(), set(), {}
+        self._decisions = ()
         self._pinned = state.pinned
         self._spoken, self._sent = False, 0
         items: list[_Item] = [] if event.first > 1 else [self._begins()]
         items.append(("gap", {"from": event.first, "to": event.last, "reason": event.reason}, False))
         for block in state.blocks.values():
             items += self._standing(block)
+        for ask in state.decisions.values():
+            items += self._requested(ask)
         return self._frames(envelope, items)
 
     def _standing(self, block: BlockState) -> Iterator[_Item]:
@@ -164,7 +158,8 @@ class RunEvents:
         given = [item for item in items if self._may(item)]
         last = len(given) - 1
         return b"".join(
-            self._frame(envelope, kind, data, place == last) for place, (kind, data, _) in enumerate(given)
+            frame(self._options, envelope.seq, envelope.ts, kind, data, place == last)
+            for place, (kind, data, _) in enumerate(given)
         )
 
     def _may(self, item: _Item) -> bool:
@@ -172,31 +167,13 @@ class RunEvents:
         how = self._shown.get(kind)
         return how == "yes" or (how == "answer" and is_answer)
 
-    def _frame(self, envelope: ev.Envelope, kind: str, data: dict[str, t.Any], last: bool) -> bytes:
-        options = self._options
-        body: dict[str, t.Any] = {
-            "type": kind,
-            "seq": envelope.seq,
-            "ts": rfc3339(envelope.ts),
-            "run_id": options.run_id,
-            "thread_id": options.thread_id,
-            "data": data,
-        }
-        for name in MIRRORED:
-            if name in data:
-                body[name] = data[name]
-        return sse.frame(dumps(body), self._id(envelope) if last else None)
-
-    def _id(self, envelope: ev.Envelope) -> bytes:
-        return b"%b:%d" % (self._options.run_id.encode(), envelope.seq)
-
     def _chunk_frame(self, envelope: ev.Envelope, text: str) -> bytes:
         """A piece of the one answer."""
         if not text:
             return b""
         self._sent += len(text)
         head = b'{"type":"chat_chunk","seq":%d,"ts":"%b' % (envelope.seq, rfc3339(envelope.ts).encode())
-        return sse.frame(head + self._before + dumps(text) + self._behind, self._id(envelope))
+        return sse.frame(head + self._before + dumps(text) + self._behind, id_of(self._options, envelope.seq))
 
     def _gets(self, block: str) -> bool:
         """Whether this reader gets the text of a block."""
@@ -357,6 +334,25 @@ class RunEvents:
             self._spoken = self._spoken or answer
             yield self._message(event.block, event.content, event.sender, answer, event.round)
 
+    # -- people ------------------------------------------------------------------------------
+
+    def _requested(self, event: ev.DecisionRequested) -> Iterator[_Item]:
+        self._decisions = (*self._decisions, event)
+        yield "decision_requested", ask_of(event, self._options.rights.payloads), False
+
+    def _decided(self, event: ev.DecisionSettled) -> Iterator[_Item]:
+        self._decisions = tuple(ask for ask in self._decisions if ask.pause_id != event.pause_id)
+        yield from self._plain(event)
+
+    def _paused(self, event: ev.RunPaused) -> Iterator[_Item]:
+        for ask in self._decisions:
+            yield "workflow_paused", ask_of(ask, self._options.rights.payloads), False
+        yield self._flow_state()
+        yield "done", {"usage": snake_usage(event.usage), "status": "paused"}, False
+
+    def _resumed(self, event: ev.RunResumed) -> Iterator[_Item]:
+        yield self._begins()
+
     # -- the thread and the end --------------------------------------------------------------
 
     def _flow(self, event: ev.FlowChanged) -> Iterator[_Item]:
@@ -367,11 +363,14 @@ class RunEvents:
         told, done = ending(event)
         if told is not None:
             yield (*told, False)
+        yield self._flow_state()
+        yield "done", done, False
+
+    def _flow_state(self) -> _Item:
         pinned = self._pinned
         info = None if pinned is None else self._infos.get(pinned)
         agent = pinned if info is None else info.name
-        yield "flow_state", {"pinned_node": pinned, "pinned_agent": agent}, False
-        yield "done", done, False
+        return "flow_state", {"pinned_node": pinned, "pinned_agent": agent}, False
 
 
 _HANDLERS: Mapping[type[ev.RunEvent], Callable[[RunEvents, t.Any], Iterator[_Item]]] = {
@@ -387,6 +386,10 @@ _HANDLERS: Mapping[type[ev.RunEvent], Callable[[RunEvents, t.Any], Iterator[_Ite
     ev.ToolFinished: RunEvents._finished,
     ev.FlowChanged: RunEvents._flow,
     ev.AgentMessage: RunEvents._agent_message,
+    ev.DecisionRequested: RunEvents._requested,
+    ev.RunPaused: RunEvents._paused,
+    ev.RunResumed: RunEvents._resumed,
     **dict.fromkeys(PLAIN, RunEvents._plain),
+    ev.DecisionSettled: RunEvents._decided,
     **dict.fromkeys((ev.RunCompleted, ev.RunFailed, ev.RunCancelled, ev.RunTimedOut), RunEvents._ended),
 }

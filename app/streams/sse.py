@@ -10,6 +10,10 @@ from __future__ import annotations
 #: A comment: keeps proxies and clients from taking silence for death.
 KEEPALIVE = b": keepalive\n\n"
 
+#: How soon a client that is told to attach again should do so, in milliseconds; and the line for an ``EventSource``.
+RETRY_MS = 1000
+RETRY = b"retry: %d\n" % RETRY_MS
+
 #: Headers of every stream (contract 1.1), besides ``X-Run-Id`` and a surface's own.
 HEADERS: dict[str, str] = {
     "Content-Type": "text/event-stream; charset=utf-8",
