@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 
 from app.agents import retrieval, templates
+from app.engine import approvals
 from app.engine.following import Bodies, Interrupted
 from app.engine.frames import Frame
 from app.engine.journal import BlockJournal
@@ -91,6 +92,14 @@ class RunningBlock:
     def can_ask(self) -> bool:
         """Nobody can be asked yet."""
         return False
+
+    def approved(self, subject: str) -> bool:
+        """Whether a person has approved it for the rest of the thread, or of the run."""
+        return approvals.approved(self._run, subject)
+
+    def approve(self, subject: str) -> None:
+        """Take down that a person has."""
+        approvals.approve(self._run, subject)
 
     def decide(self, asks: Sequence[Ask]) -> Sequence[Answer]:
         """Nobody can be asked yet."""
@@ -172,6 +181,11 @@ class RunningBlock:
     def leads_on(self, handle: str) -> bool:
         """Whether an edge leaves this block by ``handle``."""
         return self._run.request.workflow.leads_on(self._config.id, handle)
+
+    def leaves_by(self, handle: str) -> bool:
+        """Whether any edge leaves this block by ``handle``."""
+        edges = self._run.request.workflow.outgoing.get(self._config.id, ())
+        return any(edge.handle == handle for edge in edges)
 
     @property
     def answers(self) -> bool:

@@ -123,7 +123,10 @@ class BlockContext(t.Protocol):
         """
 
     def leads_on(self, handle: str) -> bool:
-        """Whether an edge leaves this block by ``handle``."""
+        """Whether an edge leaves this block by ``handle``, other than back to the block in whose body it lies."""
+
+    def leaves_by(self, handle: str) -> bool:
+        """Whether any edge leaves this block by ``handle``."""
 
     @property
     def answers(self) -> bool:
@@ -248,6 +251,12 @@ class BlockContext(t.Protocol):
     @property
     def can_ask(self) -> bool:
         """Whether people can be asked in this run."""
+
+    def approved(self, subject: str) -> bool:
+        """Whether a person has approved what ``subject`` names for the rest of the thread, or of a run in none."""
+
+    def approve(self, subject: str) -> None:
+        """Take down that a person has approved what ``subject`` names, see :meth:`approved`."""
 
     def decide(self, asks: t.Sequence[Ask]) -> t.Sequence[Answer]:
         """Put questions to people and wait until at least one of them is answered; the answers there are, in order.

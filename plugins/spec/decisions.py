@@ -17,7 +17,8 @@ class Ask:
     :ivar key: names it inside the execution of the block: a tool call's id, or ``answer``.
     :ivar kind: ``answer``: a text (``draft``) is released, changed or turned down; ``tool``: a call is.
     :ivar turn: the model call it belongs to, from 0.
-    :ivar tool: the tool's name; ``arguments`` are those it is called with.
+    :ivar tool: the tool's name; ``arguments`` are those it is called with, ``parameters`` the JSON Schema that changed
+        ones have to fit.
     :ivar reasons: why a person is asked, in words. :ivar prompt: what they are asked.
     :ivar show: further values they are shown, by name.
     :ivar deadline_s: seconds after which the answer is ``expired``; None waits for ever.
@@ -35,6 +36,7 @@ class Ask:
     show: Mapping[str, t.Any] = field(default_factory=dict)
     deadline_s: float | None = None
     subject: str | None = None
+    parameters: Mapping[str, t.Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,10 @@ class Tool:
         (blocking or CPU work; runs in the tool pool, a late result is dropped).
     :ivar idempotent: may run again after a crash whose outcome is unknown.
     :ivar approval: whether a person has to allow its calls: ``never``, ``always``, or ``ask_once``. A document may ask
-        for more than the tool does, not for less. This version has nobody to ask: such calls do not run.
+        for more than the tool does, not for less. Where nobody can be asked such calls do not run.
+    :ivar approval_deadline_s: seconds after which a call that nobody has allowed is given up; None waits for ever.
+    :ivar origin: what it is beside its name, where its name does not tell (a definition in a document, an MCP server):
+        what a person allows for the rest of a thread is this very tool, and no other of the same name.
     """
 
     name: str
@@ -64,3 +67,5 @@ class Tool:
     runs: t.Literal["greenlet", "thread"] = "greenlet"
     idempotent: bool = False
     approval: Approval = "never"
+    approval_deadline_s: float | None = None
+    origin: str = ""
