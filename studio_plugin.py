@@ -21,6 +21,8 @@ import typing as _t
 
 from plugins.hookspecs import hookimpl
 from plugins.spec import (
+    Answer,
+    Ask,
     BlockContext,
     BlockType,
     Capabilities,
@@ -30,17 +32,25 @@ from plugins.spec import (
     Embeddings,
     Exchange,
     Memory,
+    NodeRun,
     Passage,
     ProviderFamily,
     ResolvedEmbedding,
     ResolvedModel,
     Row,
+    RunnerContext,
+    RunnerEdge,
+    RunnerFailed,
+    RunnerGraph,
+    RunnerNode,
+    RunnerSettings,
     Setting,
     Tool,
     ToolContext,
     ToolFailed,
     Use,
     VectorSearch,
+    WorkflowRunner,
 )
 from providers.auth import HeaderAuth, NoAuth, QueryAuth
 from providers.spec import (
@@ -83,6 +93,8 @@ if _t.TYPE_CHECKING:
     from providers.http import HttpWire
 
 __all__ = [
+    "Answer",
+    "Ask",
     "AssistantMessage",
     "Auth",
     "BlockContext",
@@ -111,6 +123,7 @@ __all__ = [
     "ModelFinished",
     "ModelRequest",
     "NoAuth",
+    "NodeRun",
     "Passage",
     "ProviderError",
     "ProviderErrorCode",
@@ -119,6 +132,12 @@ __all__ = [
     "ResolvedEmbedding",
     "ResolvedModel",
     "Row",
+    "RunnerContext",
+    "RunnerEdge",
+    "RunnerFailed",
+    "RunnerGraph",
+    "RunnerNode",
+    "RunnerSettings",
     "Setting",
     "SourceCited",
     "TextDelta",
@@ -138,6 +157,7 @@ __all__ = [
     "VectorSearch",
     "Waits",
     "Wire",
+    "WorkflowRunner",
     "claims",
     "conformance",
     "hookimpl",

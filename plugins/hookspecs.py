@@ -19,6 +19,7 @@ import pluggy
 from plugins.spec.blocks import BlockType
 from plugins.spec.detectors import Detector
 from plugins.spec.families import ProviderFamily
+from plugins.spec.runners import WorkflowRunner
 from plugins.spec.tools import Tool
 
 #: The name of the project in markers and of the entry-point group.
@@ -74,5 +75,18 @@ def pii_detectors() -> Iterable[Detector]:
 
     Raising loses this plugin's detectors only. Anyone may implement it. Used in the tree by
     ``app/builtins.py``.
+    """
+    raise NotImplementedError  # never called: pluggy only reads the signature
+
+
+@hookspec
+def workflow_runners() -> Iterable[WorkflowRunner]:
+    """Called once, when the app is made: workflows that are run by other means than blocks, such as another library's
+    graphs. They are served on every surface, under their ids.
+
+    :returns: any iterable of :class:`~plugins.spec.runners.WorkflowRunner`; results of all plugins are joined.
+
+    Raising loses this plugin's runners only. Anyone may implement it. Used in the tree by
+    ``plugins/langgraph_app``.
     """
     raise NotImplementedError  # never called: pluggy only reads the signature

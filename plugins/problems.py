@@ -11,11 +11,14 @@ from dataclasses import fields
 from plugins.spec.blocks import BlockType
 from plugins.spec.detectors import Detector
 from plugins.spec.families import ProviderFamily
+from plugins.spec.runners import RunnerGraph, WorkflowRunner
 from plugins.spec.tools import Tool
 from plugins.wires import EMBEDDING_WIRES, WIRES
 from plugins.wording import listed
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_RUNNER = re.compile(r"[a-z][a-z0-9-]{0,31}:[A-Za-z0-9_-]{1,64}")
+_NODE = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,8}")
 
 
 def of_wires(family: ProviderFamily) -> str | None:
@@ -66,3 +69,27 @@ def of_detector(name: str, detector: Detector, plugin: str) -> str | None:
     if isinstance(longest, int) and not isinstance(longest, bool) and longest > 0:
         return of_name(name, detector, plugin)
     return f'detector "{name}": longest must be the most characters a match can have, a positive number'
+
+
+def of_runner(name: str, runner: WorkflowRunner, plugin: str) -> str | None:
+    """A runner needs a graph whose edges lead from node to node."""
+    if not _RUNNER.fullmatch(name):
+        return f'workflow runner "{name}": its id has to be "<kind>:<name>", such as "langgraph:support"'
+    graph = runner.topology()
+    nodes = {node.id: node for node in graph.nodes}
+    if len(nodes) != len(graph.nodes) or not nodes:
+        return f'workflow runner "{name}": needs nodes, each with an id of its own'
+    for node in nodes:
+        if not _NODE.fullmatch(node) or (node.rpartition("/")[0] or node) not in nodes:
+            return f'workflow runner "{name}": "{node}" cannot be the id of a node'
+    return _dangling(name, graph)
+
+
+def _dangling(name: str, graph: RunnerGraph) -> str | None:
+    nodes = {node.id for node in graph.nodes}
+    for edge in graph.edges:
+        if edge.source not in nodes or edge.target not in nodes:
+            return f'workflow runner "{name}": an edge leads from "{edge.source}" to "{edge.target}", which is no node'
+    if not graph.entries or not nodes.issuperset(graph.entries):
+        return f'workflow runner "{name}": its entries have to be nodes'
+    return None

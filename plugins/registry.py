@@ -34,6 +34,7 @@ from plugins.spec.checks import family_problem
 from plugins.spec.detectors import Detector
 from plugins.spec.families import Capabilities, ProviderFamily, ResolvedModel
 from plugins.spec.mcp import McpServers
+from plugins.spec.runners import WorkflowRunner
 from plugins.spec.tools import Tool
 from plugins.wires import WIRES, load_wire
 from plugins.wording import did_you_mean, listed, such_as
@@ -60,7 +61,7 @@ class Registry:
     :ivar families: by id. :ivar block_types: by type name. :ivar tools: by name.
     :ivar detectors: of personal data, by name.
     :ivar listings: what servers said that they have. :ivar embedders: models that make vectors.
-    :ivar mcp: the MCP servers documents may use.
+    :ivar mcp: the MCP servers documents may use. :ivar runners: workflows that no document makes, by id.
     """
 
     def __init__(self, manager: PluginManager, mcp: McpServers = _NO_SERVERS) -> None:
@@ -91,6 +92,14 @@ class Registry:
                 Detector,  # type: ignore[type-abstract]  # a protocol, asked by isinstance
                 lambda detector: detector.name,
                 problems.of_detector,
+            )
+        )
+        self.runners: dict[str, WorkflowRunner] = given.collect(
+            Wanted(
+                "workflow_runners",
+                WorkflowRunner,  # type: ignore[type-abstract]  # a protocol, asked by isinstance
+                lambda runner: runner.id,
+                problems.of_runner,
             )
         )
 

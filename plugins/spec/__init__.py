@@ -1,6 +1,7 @@
 """The protocols and small values plugins are written against; re-exported by ``studio_plugin``."""
 
 from plugins.spec.blocks import BlockContext, BlockType, Child, Passage, Use, VectorSearch
+from plugins.spec.decisions import Answer, Ask
 from plugins.spec.detectors import Detector
 from plugins.spec.families import (
     Capabilities,
@@ -13,9 +14,21 @@ from plugins.spec.families import (
 )
 from plugins.spec.memory import Exchange, Memory
 from plugins.spec.rows import Row
+from plugins.spec.runners import (
+    NodeRun,
+    RunnerContext,
+    RunnerEdge,
+    RunnerFailed,
+    RunnerGraph,
+    RunnerNode,
+    RunnerSettings,
+    WorkflowRunner,
+)
 from plugins.spec.tools import Tool, ToolContext, ToolFailed
 
 __all__ = [
+    "Answer",
+    "Ask",
     "BlockContext",
     "BlockType",
     "Capabilities",
@@ -25,15 +38,23 @@ __all__ = [
     "Embeddings",
     "Exchange",
     "Memory",
+    "NodeRun",
     "Passage",
     "ProviderFamily",
     "ResolvedEmbedding",
     "ResolvedModel",
     "Row",
+    "RunnerContext",
+    "RunnerEdge",
+    "RunnerFailed",
+    "RunnerGraph",
+    "RunnerNode",
+    "RunnerSettings",
     "Setting",
     "Tool",
     "ToolContext",
     "ToolFailed",
     "Use",
     "VectorSearch",
+    "WorkflowRunner",
 ]
