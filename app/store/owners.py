@@ -12,12 +12,13 @@ import os
 import time
 import typing as t
 
-from sqlalchemy import bindparam, delete, insert, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
-from app.store.db import Backend, Link
-from app.store.tables import owners
+from app.store.db import Backend, Link, Row
+from app.store.tables import owners, runs
 
 HEARTBEAT_S = 5.0
+_FORGET_S = 3600.0  # an owner elsewhere that has no open runs and stood still for this long is cleared away
 
 
 class Identity(t.NamedTuple):
@@ -127,3 +128,58 @@ class Watch:
         """Forget owners that have no open runs any more."""
         for owner_id in self._seen.keys() - owner_ids:
             del self._seen[owner_id]
+
+
+class Lost:
+    """Which owners of open runs are gone. One per process: what a heartbeat elsewhere did takes time to see."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._watch: Watch | None = None
+        self._beats: dict[str, int] = {}
+        r = runs.c
+        self._carrying = backend.prepare(
+            select(r.owner_id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
+            .outerjoin(owners, owners.c.id == r.owner_id)
+            .where(r.ended_at.is_(None), r.status != "paused", r.owner_id.is_not(None))
+            .distinct()
+        )
+        self._owners = backend.prepare(
+            select(owners.c.id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
+        )
+
+    def look(self, older_than_s: float) -> tuple[list[Ref], list[Ref]]:
+        """The owners that are gone: first those that have open runs, then those that have none.
+
+        :param older_than_s: how long the heartbeat of a process elsewhere must have stood still.
+        :raises StoreFailed: the database cannot be read.
+        """
+        watch = self._watch = self._watch or Watch()
+        carrying = self._backend.rows(self._carrying, {})
+        busy = {row[0] for row in carrying}
+        idle = [row for row in self._backend.rows(self._owners, {}) if row[0] not in busy]
+        watch.keep_only(busy.union(row[0] for row in idle))
+        lost = [_ref(row) for row in carrying if watch.lost(*_owner(row), older_than_s)]
+        gone = [_ref(row) for row in idle if watch.lost(*_owner(row), max(older_than_s, _FORGET_S))]
+        self._beats = {ref["owner"]: ref["beat"] for ref in lost}
+        return lost, gone
+
+    def beat(self, owner_id: str) -> int | None:
+        """The heartbeat with which the last look found an owner lost; None when it did not."""
+        return self._beats.get(owner_id)
+
+
+class Ref(t.TypedDict):
+    """An owner that was found lost, with the heartbeat it had then (-1: it has no row)."""
+
+    owner: str
+    beat: int
+
+
+def _owner(row: Row) -> tuple[str, Identity | None, int | None]:
+    owner_id, place, pid, born, beat = row
+    return owner_id, None if place is None else Identity(place, pid, born), beat
+
+
+def _ref(row: Row) -> Ref:
+    return {"owner": row[0], "beat": -1 if row[4] is None else row[4]}

@@ -1,72 +1,44 @@
 """Run records: a row when a run starts, the whole record when it ends.
 
-Law of this room: a run costs two transactions, whatever it streamed. Every write carries the owner's
-epoch and is refused when the run has ended or changed hands, so a process that was thought dead
-cannot overwrite what was recorded in its place.
+Law of this room: a run costs two transactions, whatever it streamed; what a durable one costs beside that is in
+:mod:`app.store.durable`. Every write carries the owner's epoch and is refused when the run has ended or changed hands,
+so a process that was thought dead cannot overwrite what was recorded in its place.
 """
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import BindParameter, bindparam, delete, insert, select, update
 
 from app.clock import Clock
+from app.store import run_rows
+from app.store.checkpoints import LogBatch
 from app.store.db import Backend, Link, Row, json_text, named, text
 from app.store.errors import StaleOwner
-from app.store.owners import Heartbeat, Identity, Watch
-from app.store.tables import owners, run_blocks, run_usage, runs
+from app.store.owners import Heartbeat, Lost
+from app.store.run_rows import BLOCK_COLUMNS, COLUMNS, END, JSON, USAGE_COLUMNS
+from app.store.tables import decisions, durable_runs, journal, owners, run_blocks, run_logs, run_usage, runs
 from app.store.writer import Ticket, Writer
 
-COLUMNS = tuple(column.name for column in runs.columns)
-BLOCK_COLUMNS = tuple(
-    column.name for column in run_blocks.columns if column.name not in ("run_id", "position")
-)
-USAGE_COLUMNS = tuple(
-    column.name for column in run_usage.columns if column.name not in ("run_id", "position")
-)
-_JSON = frozenset(
-    {"input", "output", "partial_text", "error", "usage", "tool_calls", "tokens", "model_failures"}
-)
-_TEXTS = frozenset({"workflow_id", "key_id", "conversation_id", "thread_id", "block", "name", "model"})
-#: What the end of a run sets; the rest stays as it was when the run started.
-_END = (
-    "status",
-    "cause",
-    "output",
-    "partial_text",
-    "error",
-    "usage",
-    "tool_calls",
-    "started_at",
-    "ended_at",
-    "queued_ms",
-    "active_ms",
-    "human_wait_ms",
-    "seq_reserved",
-    "model_failures",
-)
-_DEFAULTS: Mapping[str, t.Any] = {"owner_epoch": 1, "seq_reserved": 0, "status": "running", "durable": 0}
-
-_FORGET_S = 3600.0  # an owner elsewhere that has no open runs and stood still for this long is cleared away
 LOST_TEXT = "The server process that carried this run ended; the run could not go on."
 
 
 class Runs:
     """The runs of this installation.
 
-    :param owner_id: the owner of runs whose row names none.
+    :param lost: which owners are gone. :param owner_id: the owner of runs whose row names none.
     """
 
     def __init__(
-        self, backend: Backend, writer: Writer, heartbeat: Heartbeat, clock: Clock, owner_id: str
+        self, backend: Backend, writer: Writer, heartbeat: Heartbeat, lost: Lost, clock: Clock, owner_id: str
     ) -> None:
         self._backend, self._writer, self._heartbeat, self._clock = backend, writer, heartbeat, clock
-        self._owner_id = owner_id
-        self._watch: Watch | None = None
+        self._lost, self.owner_id = lost, owner_id
         self._prepare_runs(backend)
         self._prepare_owners(backend)
+        self._prepare_durable(backend)
 
     def _prepare_runs(self, backend: Backend) -> None:
         r, b, u = runs.c, run_blocks.c, run_usage.c
@@ -80,9 +52,9 @@ class Runs:
                 r.owner_epoch == bindparam("epoch"),
                 r.ended_at.is_(None),
             )
-            .values({r[name]: bindparam(f"new_{name}") for name in _END})
+            .values({r[name]: bindparam(f"new_{name}") for name in END})
         )
-        assert self._finish.names == (*[f"new_{name}" for name in _END], "run", "owner", "epoch")
+        assert self._finish.names == (*[f"new_{name}" for name in END], "run", "owner", "epoch")
         self._exists = backend.prepare(select(r.id).where(this))
         self._insert_block = backend.prepare(insert(run_blocks))
         self._insert_usage = backend.prepare(insert(run_usage))
@@ -109,15 +81,11 @@ class Runs:
 
     def _prepare_owners(self, backend: Backend) -> None:
         r = runs.c
-        open_ = (r.ended_at.is_(None), r.status != "paused")
-        self._open = backend.prepare(
-            select(r.owner_id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
-            .outerjoin(owners, owners.c.id == r.owner_id)
-            .where(*open_)
-            .distinct()
-        )
-        self._owners = backend.prepare(
-            select(owners.c.id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
+        theirs = (
+            r.ended_at.is_(None),
+            r.status != "paused",
+            r.durable == 0,
+            r.owner_id == bindparam("owner"),
         )
         self._forget = backend.prepare(
             delete(owners).where(owners.c.id == bindparam("owner"), owners.c.beat == bindparam("beat"))
@@ -128,7 +96,7 @@ class Runs:
         )
         self._fail = backend.prepare(
             update(runs)
-            .where(*open_, r.owner_id == bindparam("owner"), ~beating.exists())
+            .where(*theirs, ~beating.exists())
             .values(
                 status="failed",
                 cause="worker_lost",
@@ -138,6 +106,25 @@ class Runs:
             )
         )
 
+    def _prepare_durable(self, backend: Backend) -> None:
+        d = decisions.c
+        run: BindParameter[str] = bindparam("run")
+        self._clear_blocks = [
+            backend.prepare(delete(table).where(table.c.run_id == run)) for table in (run_blocks, run_usage)
+        ]
+        self._clear = [
+            backend.prepare(delete(table).where(table.c.run_id == run)) for table in (journal, durable_runs)
+        ]
+        self._cancel = backend.prepare(
+            update(decisions).where(d.run_id == run, d.state == "open").values(state="cancelled")
+        )
+        self._close = backend.prepare(
+            update(decisions)
+            .where(d.run_id == run, d.state != "cancelled", d.taken_at.is_(None))
+            .values(taken_at=bindparam("at"))
+        )
+        self._insert_log = backend.prepare(insert(run_logs))
+
     def started(self, row: Mapping[str, t.Any]) -> None:
         """Queue the row of a run that starts. Returns at once; a failure is logged, and :meth:`finished` then
         stores the whole row.
@@ -146,46 +133,72 @@ class Runs:
             JSON columns as Python values.
         :raises StoreFailed: the store is closed.
         """
-        owner = row.get("owner_id") or self._owner_id
+        owner = row.get("owner_id") or self.owner_id
         self._heartbeat.adopt(owner)
-        stored = self._whole(row, owner)
+        stored = run_rows.whole(row, owner)
         what = f"the start of run {row['id']}"
-        self._writer.post(lambda link: link.insert(self._insert, [stored]), what, _size(stored))
+        self._writer.post(lambda link: link.insert(self._insert, [stored]), what, run_rows.size(stored))
 
     def finished(
         self,
         row: Mapping[str, t.Any],
         blocks: Sequence[Mapping[str, t.Any]],
         usage: Sequence[Mapping[str, t.Any]] = (),
+        log: LogBatch | None = None,
     ) -> Ticket:
         """Store the end of a run with its block log.
+
+        Where ``row["durable"]`` says so, what the run would have gone on with is deleted and its open decisions are
+        cancelled, in the same transaction.
 
         :param row: as for :meth:`started`, complete; not changed by the caller afterwards.
         :param blocks: rows of the block log, in order.
         :param usage: one row per model call: block, model, tokens, cost, currency, estimated.
+        :param log: of a durable run, the last that it said.
         :returns: its ``wait()`` raises :class:`StaleOwner` when the run has ended or changed hands, else
             :class:`StoreFailed`.
         """
         run_id: str = row["id"]
-        owner = row.get("owner_id") or self._owner_id
-        end = (*_encode(_END_FIELDS, {**_DEFAULTS, **row}), run_id, owner, row.get("owner_epoch", 1))
-        block_rows = [(run_id, place, *_encode(_BLOCK_FIELDS, item)) for place, item in enumerate(blocks)]
-        usage_rows = [(run_id, place, *_encode(_USAGE_FIELDS, item)) for place, item in enumerate(usage)]
+        owner = row.get("owner_id") or self.owner_id
+        end = (*run_rows.end(row), run_id, owner, row.get("owner_epoch", 1))
+        block_rows, usage_rows = run_rows.blocks(run_id, blocks), run_rows.usages(run_id, usage)
+        durable = bool(row.get("durable"))
 
         def job(link: Link) -> None:
             if not link.change(self._finish, end):
                 if link.rows(self._exists, {"run": run_id}):
                     raise StaleOwner(run_id)
-                link.insert(self._insert, [self._whole(row, owner)])  # its start could not be stored
+                link.insert(self._insert, [run_rows.whole(row, owner)])  # its start could not be stored
+            if durable:
+                self._end_durable(link, run_id, row["ended_at"], log)
             link.insert(self._insert_block, block_rows)
             link.insert(self._insert_usage, usage_rows)
 
-        size = _size(end) + sum(map(_size, block_rows))
+        size = run_rows.size(end) + sum(map(run_rows.size, block_rows)) + (len(log.data) if log else 0)
         return self._writer.submit(job, size)
+
+    def _end_durable(self, link: Link, run_id: str, ended_at: int, log: LogBatch | None) -> None:
+        this = {"run": run_id, "at": ended_at}
+        for statement in (*self._clear_blocks, *self._clear, self._cancel, self._close):
+            link.execute(statement, this)
+        if log is not None:
+            link.insert(self._insert_log, [(run_id, *log)])
+
+    def write_start(self, link: Link, stored: Row) -> None:
+        """Insert a run's whole row (:func:`app.store.run_rows.whole`) as part of a job."""
+        link.insert(self._insert, [stored])
+
+    def write_blocks(self, link: Link, run_id: str, blocks: Sequence[Row], usages: Sequence[Row]) -> None:
+        """Replace the block log and the model calls of a run that has not ended, as part of a job."""
+        for statement in self._clear_blocks:
+            link.execute(statement, {"run": run_id})
+        link.insert(self._insert_block, blocks)
+        link.insert(self._insert_usage, usages)
 
     def get(self, run_id: str) -> dict[str, t.Any] | None:
         """A run's columns, ``blocks`` (the block log) and ``usages`` (one entry per model call); None when
-        unknown. Both lists are empty until the run has ended.
+        unknown. Both lists are empty until the run has ended or pauses; while it goes on after a pause, they are empty
+        again.
 
         :raises StoreFailed: the database cannot be read.
         """
@@ -193,13 +206,14 @@ class Runs:
         found = self._backend.rows(self._get, this)
         if not found:
             return None
-        run = named(COLUMNS, found[0], _JSON)
-        # They were committed with the end and never change, so the three statements show one moment.
-        ended = run["ended_at"] is not None
-        blocks = self._backend.rows(self._blocks, this) if ended else []
-        usages = self._backend.rows(self._usages, this) if ended else []
-        run["blocks"] = [named(BLOCK_COLUMNS, row, _JSON) for row in blocks]
-        run["usages"] = [named(USAGE_COLUMNS, row, _JSON) for row in usages]
+        run = named(COLUMNS, found[0], JSON)
+        # They were committed with the end and never change, so the three statements show one moment. Those of a pause
+        # change only when the run has gone on.
+        shown = run["ended_at"] is not None or run["status"] == "paused"
+        blocks = self._backend.rows(self._blocks, this) if shown else []
+        usages = self._backend.rows(self._usages, this) if shown else []
+        run["blocks"] = [named(BLOCK_COLUMNS, row, JSON) for row in blocks]
+        run["usages"] = [named(USAGE_COLUMNS, row, JSON) for row in usages]
         for usage in run["usages"]:
             usage["estimated"] = bool(usage["estimated"])
         return run
@@ -229,7 +243,8 @@ class Runs:
         self._writer.post(_nothing, "the heartbeat")
 
     def fail_lost(self, older_than_s: float) -> int:
-        """Fail the runs of owners that are gone (status ``failed``, cause ``worker_lost``).
+        """Fail the runs of owners that are gone (status ``failed``, cause ``worker_lost``). Durable ones go on instead:
+        see :meth:`app.store.durable.Durable.claimable`.
 
         An owner on this host is gone when its process is, or when it closed its store; one elsewhere when
         its heartbeat stood still for ``older_than_s`` seconds of our own watching.
@@ -237,13 +252,7 @@ class Runs:
         :returns: how many runs.
         :raises StoreFailed: the database could not be read or written.
         """
-        watch = self._watch = self._watch or Watch()
-        carrying = self._backend.rows(self._open, {})
-        busy = {row[0] for row in carrying}
-        idle = [row for row in self._backend.rows(self._owners, {}) if row[0] not in busy]
-        watch.keep_only(busy.union(row[0] for row in idle))
-        lost = [_ref(row) for row in carrying if watch.lost(*_owner(row), older_than_s)]
-        gone = [_ref(row) for row in idle if watch.lost(*_owner(row), max(older_than_s, _FORGET_S))]
+        lost, gone = self._lost.look(older_than_s)
         if not lost and not gone:
             return 0
         end = {"why": json_text({"code": "worker_lost", "message": LOST_TEXT}), "at": self._clock.now_ms()}
@@ -256,51 +265,6 @@ class Runs:
 
         return int(self._writer.submit(job).wait())
 
-    def _whole(self, row: Mapping[str, t.Any], owner: str) -> Row:
-        return tuple(_encode(_RUN_FIELDS, {**_DEFAULTS, **row, "owner_id": owner}))
-
-
-def _owner(row: Row) -> tuple[str, Identity | None, int | None]:
-    owner_id, place, pid, born, beat = row
-    return owner_id, None if place is None else Identity(place, pid, born), beat
-
-
-def _ref(row: Row) -> dict[str, t.Any]:
-    return {"owner": row[0], "beat": -1 if row[4] is None else row[4]}
-
-
-_Fields = Sequence[tuple[str, Callable[[t.Any], t.Any] | None]]
-
-
-def _fields(names: Sequence[str]) -> _Fields:
-    """Names with what makes a stored value of a Python one (None: it is stored as it is)."""
-
-    def converter(name: str) -> Callable[[t.Any], t.Any] | None:
-        if name in _JSON:
-            return json_text
-        return text if name in _TEXTS else int if name == "estimated" else None
-
-    return tuple((name, converter(name)) for name in names)
-
-
-_RUN_FIELDS = _fields(COLUMNS)
-_END_FIELDS = _fields(_END)
-_BLOCK_FIELDS = _fields(BLOCK_COLUMNS)
-_USAGE_FIELDS = _fields(USAGE_COLUMNS)
-
-
-def _encode(fields: _Fields, item: Mapping[str, t.Any]) -> list[t.Any]:
-    get = item.get
-    return [
-        value if (value := get(name)) is None or convert is None else convert(value)
-        for name, convert in fields
-    ]
-
 
 def _nothing(_link: Link) -> None:
     """The heartbeat itself is the housekeeper's; the job only wakes the writer."""
-
-
-def _size(row: Iterable[t.Any]) -> int:
-    """About how many bytes the values of a row take."""
-    return sum(len(value) if isinstance(value, str) else 8 for value in row)

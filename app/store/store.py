@@ -11,10 +11,12 @@ from app.store import migrate
 from app.store.aside import Aside
 from app.store.catalog import Catalog
 from app.store.db import open_backend
+from app.store.decisions import Decisions
 from app.store.documents import Documents
+from app.store.durable import Durable
 from app.store.keys import Keys
 from app.store.memories import Memories
-from app.store.owners import Heartbeat
+from app.store.owners import Heartbeat, Lost
 from app.store.run_list import RunList
 from app.store.runs import Runs
 from app.store.sealing import Sealer
@@ -31,6 +33,8 @@ class Store:
     :ivar keys: :class:`app.store.keys.Keys`.
     :ivar workflows: :class:`app.store.workflows.Workflows`.
     :ivar runs: :class:`app.store.runs.Runs`.
+    :ivar durable: :class:`app.store.durable.Durable`.
+    :ivar decisions: :class:`app.store.decisions.Decisions`.
     :ivar run_list: :class:`app.store.run_list.RunList`.
     :ivar threads: :class:`app.store.threads.Threads`.
     :ivar memories: :class:`app.store.memories.Memories`.
@@ -51,7 +55,10 @@ class Store:
         )  # never a test's counted id: two processes may share a file
         self.keys = Keys(self._backend, self._writer, self._catalog, clock)
         self.workflows = Workflows(self._backend, self._writer, self._catalog, clock)
-        self.runs = Runs(self._backend, self._writer, heartbeat, clock, self.owner_id)
+        lost = Lost(self._backend)
+        self.runs = Runs(self._backend, self._writer, heartbeat, lost, clock, self.owner_id)
+        self.durable = Durable(self._backend, self._writer, heartbeat, lost, clock, self.runs)
+        self.decisions = Decisions(self._backend, self._writer, clock)
         self.run_list = RunList(self._backend)
         self.threads = Threads(self._backend, self._writer, clock)
         self.memories = Memories(self._backend, self._writer, clock)

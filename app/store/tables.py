@@ -156,6 +156,9 @@ Index(
 #: Runs that should end and have not: empty most of the time, so that looking for them costs nothing.
 _STOPPING = and_(runs.c.ended_at.is_(None), runs.c.stop_requested.is_not(None))
 Index("ix_runs_stopping", runs.c.owner_id, sqlite_where=_STOPPING, postgresql_where=_STOPPING)
+#: Runs that were handed over and wait for a process: empty as well.
+_RELEASED = and_(runs.c.owner_id.is_(None), runs.c.ended_at.is_(None), runs.c.status == "running")
+Index("ix_runs_released", runs.c.id, sqlite_where=_RELEASED, postgresql_where=_RELEASED)
 
 #: What a durable run goes on with (:mod:`app.store.durable`): how it was started, and the documents it runs, both JSON.
 durable_runs = Table(
@@ -198,8 +201,9 @@ run_logs = Table(
 )
 
 #: One row per question to a person. ``state``: ``open``, ``answered``, ``expired``, ``cancelled`` (its run has ended).
-#: ``taken_at``: when the run took note of the answer. ``review`` and ``answer`` are JSON; ``answered_by`` is for the
-#: record; ``token_hash`` is the SHA-256 of the one-time token of its link.
+#: ``answered_at`` is of answered and expired ones; ``taken_at``: when the run took note of that, or ended without.
+#: ``review`` and ``answer`` are JSON; ``answered_by`` is for the record; ``token_hash`` is the SHA-256 of the one-time
+#: token of its link.
 decisions = Table(
     "decisions",
     metadata,
@@ -226,11 +230,30 @@ decisions = Table(
     Column("token_hash", LargeBinary),
     UniqueConstraint("run_id", "path", "execution", "turn", "key"),
 )
-Index("ix_decisions_run_id", decisions.c.run_id)
+#: Lists of decisions (:mod:`app.store.decisions`): ids are in the order of time.
 Index("ix_decisions_key_id", decisions.c.key_id, decisions.c.id)
+Index("ix_decisions_workflow_id", decisions.c.workflow_id, decisions.c.id)
+_OF_THREAD = decisions.c.thread_id.is_not(None)
+Index(
+    "ix_decisions_thread_id",
+    decisions.c.thread_id,
+    decisions.c.id,
+    sqlite_where=_OF_THREAD,
+    postgresql_where=_OF_THREAD,
+)
+_LINKED = decisions.c.token_hash.is_not(None)
+Index(
+    "ix_decisions_token_hash",
+    decisions.c.token_hash,
+    unique=True,
+    sqlite_where=_LINKED,
+    postgresql_where=_LINKED,
+)
+#: Work that waits: these stay as small as what is open.
 _OPEN = decisions.c.state == "open"
+Index("ix_decisions_open", decisions.c.id, sqlite_where=_OPEN, postgresql_where=_OPEN)
 Index("ix_decisions_expires_at", decisions.c.expires_at, sqlite_where=_OPEN, postgresql_where=_OPEN)
-_LEFT = and_(decisions.c.state.in_(("answered", "expired")), decisions.c.taken_at.is_(None))
+_LEFT = and_(decisions.c.answered_at.is_not(None), decisions.c.taken_at.is_(None))
 Index("ix_decisions_left", decisions.c.run_id, sqlite_where=_LEFT, postgresql_where=_LEFT)
 
 #: What somebody has approved for the rest of a thread.

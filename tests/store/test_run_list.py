@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.store import run_list
+from app.store import pages
 from app.store.run_list import SUMMARY_COLUMNS, RunFilter
 from tests.store import rows
 
@@ -91,7 +91,7 @@ def test_filters_are_all_met(store, wanted, expected):
 
 
 def test_a_rare_filter_goes_on_over_empty_pages(store, monkeypatch):
-    monkeypatch.setattr(run_list, "WINDOW", 4)
+    monkeypatch.setattr(pages, "WINDOW", 4)
     _fill(store, *({"run_id": f"run_{n:02}", "status": "failed" if n == 1 else "running"} for n in range(10)))
     assert _all(store, RunFilter(status="failed"), 5) == [[], [], ["run_01"]]
     assert _all(store, RunFilter(status="failed", key_id="key_1"), 5) == [[], [], ["run_01"]]
@@ -103,7 +103,10 @@ def test_no_page_reads_the_whole_table(sqlite_settings, open_store, filters):
     store = open_store(sqlite_settings)
     for more in ({}, {"status": "failed"}, {"key_id": "k"}, {"key_id": "k", "status": "failed"}):
         asked = {**filters, **more}
-        statement = store._backend.prepare(run_list._page(frozenset(asked)))
+        statement = store._backend.prepare(store.run_list._pages._page(frozenset(asked)))
         statement.sql = f"EXPLAIN QUERY PLAN {statement.sql}"
-        plan = [row[3] for row in store._backend.rows(statement, {**asked, "before": "z", "limit": 5})]
+        plan = [
+            row[3]
+            for row in store._backend.rows(statement, {**asked, "before": "z", "limit": 5, "window": 9})
+        ]
         assert [step for step in plan if step.startswith("SCAN") and step != "SCAN seen"] == []

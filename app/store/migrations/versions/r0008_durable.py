@@ -15,6 +15,9 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("durable", sa.Integer, nullable=False, server_default="0"))
     op.add_column("runs", sa.Column("paused_at", sa.BigInteger))
     op.add_column("runs", sa.Column("origin", sa.Text))
+    _partial(
+        "ix_runs_released", "runs", ["id"], "owner_id IS NULL AND ended_at IS NULL AND status = 'running'"
+    )
     op.create_table(
         "durable_runs",
         sa.Column("run_id", sa.Text, nullable=False),
@@ -90,21 +93,22 @@ def _decisions() -> None:
         sa.UniqueConstraint("run_id", "path", "execution", "turn", "key", name="uq_decisions_run_id"),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_decisions_run_id", ondelete="CASCADE"),
     )
-    op.create_index("ix_decisions_run_id", "decisions", ["run_id"])
     op.create_index("ix_decisions_key_id", "decisions", ["key_id", "id"])
-    still_open = sa.text("state = 'open'")
-    op.create_index(
-        "ix_decisions_expires_at",
-        "decisions",
-        ["expires_at"],
-        sqlite_where=still_open,
-        postgresql_where=still_open,
-    )
-    left = sa.text("state IN ('answered', 'expired') AND taken_at IS NULL")
-    op.create_index("ix_decisions_left", "decisions", ["run_id"], sqlite_where=left, postgresql_where=left)
+    op.create_index("ix_decisions_workflow_id", "decisions", ["workflow_id", "id"])
+    _partial("ix_decisions_thread_id", "decisions", ["thread_id", "id"], "thread_id IS NOT NULL")
+    _partial("ix_decisions_token_hash", "decisions", ["token_hash"], "token_hash IS NOT NULL", unique=True)
+    _partial("ix_decisions_open", "decisions", ["id"], "state = 'open'")
+    _partial("ix_decisions_expires_at", "decisions", ["expires_at"], "state = 'open'")
+    _partial("ix_decisions_left", "decisions", ["run_id"], "answered_at IS NOT NULL AND taken_at IS NULL")
+
+
+def _partial(name: str, table: str, columns: list[str], where: str, unique: bool = False) -> None:
+    condition = sa.text(where)
+    op.create_index(name, table, columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
 
 
 def downgrade() -> None:
+    op.drop_index("ix_runs_released", "runs")
     for table in ("thread_approvals", "decisions", "run_logs", "journal", "durable_runs"):
         op.drop_table(table)
     for column in ("origin", "paused_at", "durable"):
