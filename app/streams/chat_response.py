@@ -131,7 +131,8 @@ def review_of(event: ev.DecisionRequested, node: str, rights: Rights) -> dict[st
     """A question as this reader may see it."""
     review = dict(event.review)
     if not rights.payloads:
-        review.pop("arguments", None)
+        for inner in ("arguments", "show"):
+            review.pop(inner, None)
     review.setdefault("reasons", [])
     asked = {"pause_id": event.pause_id, "node": node, "review": review}
     if event.expires_at is not None:

@@ -121,6 +121,12 @@ class Failed(GraphData):
     retryable: bool
 
 
+class Detached(GraphData):
+    """When to attach again, in milliseconds."""
+
+    retry_ms: Milliseconds
+
+
 class Review(Reviewed, kw_only=True):
     """The oldest open question, in the response."""
 
@@ -211,6 +217,12 @@ EVENTS: tuple[GraphEventRow, ...] = (
         Failed,
         "code, message, retryable",
         "Last, when the turn has failed, was stopped, or its time was up.",
+    ),
+    GraphEventRow(
+        "detached",
+        Detached,
+        "retry_ms",
+        "Last, when the server shuts down and the run goes on at another one: [attach](#attaching) to it.",
     ),
     GraphEventRow(
         "gap",

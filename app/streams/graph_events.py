@@ -5,8 +5,8 @@ Law of this room: ``graph_topology`` comes first, and exactly one of ``turn_comp
 Every execution of a node has one ``node_started`` and one ``node_completed``; what never ran is told as skipped when
 the turn has completed, and nothing is made up at a pause, a failure or an abort: what was cut off there has no end.
 
-Frames have an ``event:`` line. Several frames of one envelope share its ``seq``; ``id: <runId>:<seq>`` stands on the
-last of them.
+A stream also ends at ``detached``, when its run goes on elsewhere. Frames have an ``event:`` line. Several frames of
+one envelope share its ``seq``; ``id: <runId>:<seq>`` stands on the last of them.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class GraphEvents:
 
     __slots__ = (
         "_cut",
+        "_drawn",
         "_known",
         "_options",
         "_told",
@@ -72,6 +73,8 @@ class GraphEvents:
         self._told: set[str] = set()
         self._cut: list[_Item] = []
         self._waited: int | None = None
+        #: The number under which a gap told the graph.
+        self._drawn = 0
 
     def frames(self, envelope: ev.Envelope) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
@@ -79,7 +82,7 @@ class GraphEvents:
         handler = _HANDLERS.get(type(event))
         if handler is None or (self.done and type(event) is not ev.RunResumed):
             return b""
-        return self._frames(envelope, list(handler(self, event, envelope.ts)))
+        return self._frames(envelope, list(handler(self, event, envelope)))
 
     def gap(self, envelope: ev.Envelope, state: RunState) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
@@ -87,13 +90,19 @@ class GraphEvents:
         if self._options.topology is None:
             self._topology = outline(state.infos.values(), ())
         self._known, self._told, self._cut = Known(), set(), []
-        items = [self._graph()] if event.first <= 1 else []
-        items += self._gap(event, envelope.ts)
+        missing = {"from": event.first, "to": event.last, "reason": event.reason}
+        items = [self._graph(), ("gap", dumps(missing))]
+        self._drawn = envelope.seq
         for block in sorted(state.blocks.values(), key=lambda block: block.ended_at or envelope.ts):
             items += self._standing(block)
         for asked in state.decisions.values():
-            items += self._asked(asked, envelope.ts)
+            items += self._asked(asked, envelope)
         return self._frames(envelope, items)
+
+    def detached(self, seq: int, ts: int) -> bytes:
+        """See :class:`app.streams.projection.Projection`."""
+        self.done = True
+        return sse.RETRY + sse.frame(dumps({"retry_ms": sse.RETRY_MS}), event="detached")
 
     # -- framing -----------------------------------------------------------------------------
 
@@ -112,27 +121,24 @@ class GraphEvents:
     def _graph(self) -> _Item:
         return "graph_topology", self._topology.data
 
-    def _run_started(self, event: ev.RunStarted, _ts: int) -> Iterator[_Item]:
+    def _run_started(self, event: ev.RunStarted, _: ev.Envelope) -> Iterator[_Item]:
         if self._options.topology is None:
             self._topology = outline(event.blocks, event.edges)
         yield self._graph()
 
-    def _gap(self, event: ev.Gap, _ts: int) -> Iterator[_Item]:
-        yield "gap", dumps({"from": event.first, "to": event.last, "reason": event.reason})
-
     # -- nodes -------------------------------------------------------------------------------
 
-    def _block_started(self, event: ev.BlockStarted, ts: int) -> Iterator[_Item]:
+    def _block_started(self, event: ev.BlockStarted, envelope: ev.Envelope) -> Iterator[_Item]:
         yield from self._released()
         self._known.types[event.block] = event.type
         if self._topology.shows(event.block):
-            yield self._starts(event.block, event.execution, ts)
+            yield self._starts(event.block, event.execution, envelope.ts)
 
     def _starts(self, block: str, execution: int, ts: int) -> _Item:
         body = {"node": self._topology.node(block), "run_id": self._options.turn.run_id, "ts_ms": ts}
         return "node_started", dumps(body | self._which(block, execution))
 
-    def _block_finished(self, event: ev.BlockFinished, _ts: int) -> Iterator[_Item]:
+    def _block_finished(self, event: ev.BlockFinished, _: ev.Envelope) -> Iterator[_Item]:
         # Whatever ends in itself has an output; one without was ended from outside, maybe by the end of the run.
         if event.status == "failed" and event.output is None:
             if self._topology.shows(event.block):
@@ -144,7 +150,7 @@ class GraphEvents:
 
     def _ends(self, block: str, execution: int, end: ev.BlockFinished | BlockState) -> _Item:
         node = self._topology.node(block)
-        self._told.add(str(node))
+        self._told.add(node)
         body: dict[str, t.Any] = {"node": node, "status": end.status, "duration_ms": end.duration_ms}
         self._known.path.append(body)
         failed = {"error": end.message or "It failed."} if end.status == "failed" else {}
@@ -176,31 +182,32 @@ class GraphEvents:
 
     # -- people ------------------------------------------------------------------------------
 
-    def _asked(self, event: ev.DecisionRequested, _ts: int) -> Iterator[_Item]:
+    def _asked(self, event: ev.DecisionRequested, _: ev.Envelope) -> Iterator[_Item]:
         yield from self._released()
-        node = self._topology.node(event.block) or event.block
+        node = self._topology.node(event.block)
         self._known.open[event.pause_id] = review_of(event, node, self._options.rights)
 
-    def _settled(self, event: ev.DecisionSettled, _ts: int) -> Iterator[_Item]:
+    def _settled(self, event: ev.DecisionSettled, _: ev.Envelope) -> Iterator[_Item]:
         self._known.open.pop(event.pause_id, None)
         return self._released()
 
-    def _paused(self, event: ev.RunPaused, _ts: int) -> Iterator[_Item]:
+    def _paused(self, event: ev.RunPaused, _: ev.Envelope) -> Iterator[_Item]:
         yield from self._released()
         first, *others = open_reviews(event, self._known)
         turn = self._options.turn
         body = {"run_id": turn.run_id, "thread_id": turn.thread_id, **first}
         yield self._answers("paused", event, dumps(body | ({"others": others} if others else {})))
 
-    def _resumed(self, event: ev.RunResumed, _ts: int) -> Iterator[_Item]:
+    def _resumed(self, event: ev.RunResumed, envelope: ev.Envelope) -> Iterator[_Item]:
         self.done, self.response = False, None
         if event.human_wait_ms is not None:
             self._waited = (self._waited or 0) + event.human_wait_ms
-        yield self._graph()
+        if envelope.seq != self._drawn + 1:
+            yield self._graph()
 
     # -- the end -----------------------------------------------------------------------------
 
-    def _completed(self, event: ev.RunCompleted, _ts: int) -> Iterator[_Item]:
+    def _completed(self, event: ev.RunCompleted, _: ev.Envelope) -> Iterator[_Item]:
         yield from self._released()
         for node in self._topology.types:
             if node not in self._told:
@@ -218,7 +225,7 @@ class GraphEvents:
             return self._fails(Failure(error.code, error.message, False, 500))
         return kind, with_wait(self.response, self._waited) if data is None else data
 
-    def _ended(self, event: ev.Terminal, _ts: int) -> Iterator[_Item]:
+    def _ended(self, event: ev.Terminal, _: ev.Envelope) -> Iterator[_Item]:
         self.done = True
         self._cut.clear()
         yield self._fails(failure_of(event))
@@ -228,9 +235,8 @@ class GraphEvents:
         return "error", dumps(failure.body())
 
 
-_HANDLERS: Mapping[type[ev.RunEvent], Callable[[GraphEvents, t.Any, int], Iterator[_Item]]] = {
+_HANDLERS: Mapping[type[ev.RunEvent], Callable[[GraphEvents, t.Any, ev.Envelope], Iterator[_Item]]] = {
     ev.RunStarted: GraphEvents._run_started,
-    ev.Gap: GraphEvents._gap,
     ev.BlockStarted: GraphEvents._block_started,
     ev.BlockFinished: GraphEvents._block_finished,
     ev.DecisionRequested: GraphEvents._asked,

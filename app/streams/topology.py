@@ -33,14 +33,16 @@ class Topology:
     types: Mapping[str, str]
     repeated: frozenset[str] = field(default_factory=frozenset)
 
-    def node(self, block: str) -> str | None:
-        """The node that stands for a block instance: itself, or the one in which it runs; None: there is none."""
-        name = plain(block).partition("/")[0]
-        return name if name in self.types else None
+    def node(self, block: str) -> str:
+        """The node that stands for a block instance: its own, or the one in which it runs; else its name."""
+        name = plain(block)
+        while name and name not in self.types:
+            name = name.rpartition("/")[0]
+        return name or block
 
     def shows(self, block: str) -> bool:
         """Whether a block instance is a node, and not only inside of one."""
-        return "/" not in block and plain(block) in self.types
+        return plain(block) in self.types
 
 
 def topology(workflow: CompiledWorkflow) -> Topology:

@@ -402,7 +402,10 @@ def test_any_run_is_told_in_pairs_and_ends_once(run: Scenario) -> None:
 
 
 def test_every_row_of_the_table_has_a_frame() -> None:
-    seen = {"gap"}
+    made = projection()
+    (detached,) = read(made.detached(4, 1000))
+    assert made.done
+    seen = {"gap", detached["event"]}
     for envelopes in (resumed(), paused(("dec_1", "agent_1")), numbered(ev.RunTimedOut(USAGE))):
         seen |= {frame["event"] for frame in told(envelopes)}
     assert seen == {row.event for row in EVENTS}
