@@ -17,6 +17,7 @@ from app.agents.checks import checker
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.paths import join
 from app.workflows.compiled import MAX_DEPTH, CompiledBlock, CompiledWorkflow, Pinned
+from app.workflows.runner_graph import compile_runner
 from app.workflows.validation import compile_document
 from plugins.connections import NotConfigured, RegistryError
 from plugins.registry import Registry
@@ -222,6 +223,7 @@ class Catalog:
         self._plugins = parts.plugins
         self._generation = -1
         self._known: dict[tuple[str, int | None], Runnable] = {}
+        self._runners: dict[str, Runnable] = {}
 
     def find(self, workflow_id: str, version: int | None = None, generation: int | None = None) -> Runnable:
         """The workflow's live version, or a named one.
@@ -230,8 +232,23 @@ class Catalog:
         :raises ApiError: 404 unknown workflow or version, 409 ``not_deployed`` none is live, 400 the stored
             document no longer compiles (a family, model or tool that was there is gone).
         """
+        if workflow_id in self._plugins.runners:
+            return self._runner(workflow_id, version)
         self._refresh(generation)
         return self._find(workflow_id, version, ())
+
+    def _runner(self, workflow_id: str, version: int | None) -> Runnable:
+        """A workflow that no document makes: it is what it is for the life of the process."""
+        if version is not None:
+            message = (
+                f"The workflow '{workflow_id}' has no versions: it is no stored document. Leave version out."
+            )
+            raise ApiError(404, "not_found", message)
+        found = self._runners.get(workflow_id)
+        if found is None:
+            workflow = compile_runner(self._plugins.runners[workflow_id])
+            found = self._runners[workflow_id] = Runnable(workflow_id, None, workflow, ())
+        return found
 
     def of(self, workflow_id: str, document: dict[str, t.Any]) -> Runnable:
         """A document that need not be stored, with what it runs of stored workflows.

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 from app.errors import Problem
 from app.events import BlockInfo
+from app.state import plain
 from app.workflows.template_syntax import ANY_BLOCK, references, strings_in
 from plugins.spec.blocks import BlockType, Child
+from plugins.spec.runners import WorkflowRunner
 
 #: The block types this room has to know by name: their outputs make the run's answer.
 AGENT = "agent"
@@ -119,6 +121,7 @@ class CompiledWorkflow:
     :ivar warnings: what may be a mistake but can run.
     :ivar children: what its blocks run of other workflows, by block; filled where workflows are stored.
     :ivar secrets: (JSON path, name) of the secrets it uses.
+    :ivar runner: what runs it, where no document does; see :mod:`app.workflows.runner_graph`.
     """
 
     name: str
@@ -135,6 +138,7 @@ class CompiledWorkflow:
     warnings: tuple[Problem, ...] = ()
     children: Mapping[str, Pinned] = field(default_factory=dict)
     secrets: tuple[tuple[str, str], ...] = ()
+    runner: WorkflowRunner | None = None
 
     @property
     def root(self) -> Region:
@@ -162,11 +166,18 @@ class CompiledWorkflow:
         }
 
     def in_body(self, block: str) -> bool:
-        """Whether another block runs it, as a loop does."""
-        return self._homes[block] is not None
+        """Whether another block runs it, as a loop does; any node of a runner may be one of several at once."""
+        return self._homes[block] is not None or self.runner is not None
+
+    def home(self, block: str) -> str | None:
+        """The block in whose body ``block`` lies; None where it lies in none, and for one that is not here."""
+        body = self._homes.get(block)
+        return None if body is None else body[0]
 
     def find(self, path: str) -> CompiledBlock | None:
         """The block behind an instance path, in this workflow or in one that it runs."""
+        if self.runner is not None:
+            return self.blocks.get(plain(path))
         head, _, rest = path.partition("/")
         block = head.partition("[")[0]
         if not rest:
