@@ -187,7 +187,8 @@ class RunScope:
         self.interrupt: Callable[[], BaseException] | None = None
         self.error: BaseException | None = None
         self.gated = False
-        self.waiting: dict[t.Any, bool] = {}
+        #: Greenlets that may be thrown into; an adopted one where that says so.
+        self.waiting: dict[t.Any, bool | Callable[[t.Any], bool]] = {}
         self.greenlets: set[Task] | frozenset[Task] = _NONE
         self.abandoned = 0
         self._children: set[RunScope] | frozenset[RunScope] = _NONE
@@ -270,7 +271,9 @@ class RunScope:
         make = self.interrupt
         if make is None:
             return
-        for waiter in list(self.waiting):
+        for waiter, inside in list(self.waiting.items()):
+            if inside is not True and not inside(waiter):
+                continue  # adopted, and at work on something of its own that must not be torn
             if waiter not in self._thrown and self.waiting.pop(waiter, False):
                 self._thrown = _with(self._thrown, waiter)
                 waiter.throw(make())
@@ -307,6 +310,22 @@ class RunScope:
             t.cast("set[Task]", self.greenlets).discard(t.cast(Task, getcurrent()))
             if self._changed is not None:
                 self._changed.set()
+
+    def adopt(self, inside: Callable[[t.Any], bool]) -> None:
+        """Let the greenlet this is called from be thrown into wherever it is suspended while ``inside(greenlet)``.
+
+        For greenlets of other libraries, whose waits nobody guards: whether they stand in code that may be given up
+        is seen from outside. Ask again whenever it begins something.
+
+        :raises Cancelled: the scope is cancelled.
+        """
+        if self.interrupt is not None:
+            raise self.interrupt()
+        if self._closed:
+            return
+        for waiter in [waiter for waiter in self.waiting if waiter.dead]:
+            del self.waiting[waiter]
+        self.waiting.setdefault(getcurrent(), inside)
 
     def join(self) -> None:
         """Wait until every greenlet of the scope ended: unbounded while it is alive, ``CLEANUP_S`` once cancelled.
