@@ -129,6 +129,9 @@ class Backend(t.Protocol):
     def rollback(self, raw: t.Any) -> None:
         """Undo it."""
 
+    def gave_way(self, error: BaseException) -> bool:
+        """Whether a transaction failed only because another went first; done again it can succeed."""
+
     def migration_lock(self) -> AbstractContextManager[Connection]:
         """An SQLAlchemy connection, while no other process migrates the database."""
 

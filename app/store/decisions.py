@@ -20,9 +20,9 @@ from app.store.checkpoints import DecisionRow
 from app.store.db import Backend, Link, Statement, json_text
 from app.store.db import text as clean
 from app.store.decision_rows import COLUMNS, decision
+from app.store.durable_tables import decisions, thread_approvals
 from app.store.inline import MOST_BYTES
 from app.store.pages import Pages
-from app.store.tables import decisions, thread_approvals
 from app.store.writer import Writer
 
 _TOKEN_BYTES = 32
@@ -71,7 +71,7 @@ class Decisions:
             select(c.id, c.run_id).where(c.answered_at.is_not(None), c.taken_at.is_(None))
         )
         self._due = backend.prepare(
-            select(c.id).where(open_, c.expires_at <= bindparam("now")).limit(_EXPIRED)
+            select(c.id).where(open_, c.expires_at <= bindparam("now")).order_by(c.expires_at).limit(_EXPIRED)
         )
         approved = thread_approvals.c
         self._approved = backend.prepare(
@@ -131,7 +131,7 @@ class Decisions:
             ``limit``, even none, before the end.
         """
         asked = {name: value for name in _FILTERS if (value := getattr(wanted, name)) is not None}
-        if asked.get("state") == "open":
+        if asked.get("state") == "open" and wanted.run_id is None:
             asked["open"] = asked.pop("state")
         rows, further = self._pages.page(asked, before, limit)
         return [decision(row) for row in rows], further
@@ -140,6 +140,8 @@ class Decisions:
         """Decisions of these runs that were answered or expired and that the run has not taken note of: a run that
         lives takes them up from here, whoever got the answer. They are given again until a checkpoint says ``taken``.
         """
+        if not run_ids:
+            return []
         left = [row[0] for row in self._backend.rows(self._left, {}) if row[1] in run_ids]
         return [row for id_ in left if (row := self.get(id_)) is not None and row.taken_at is None]
 

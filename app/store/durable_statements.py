@@ -12,8 +12,9 @@ from sqlalchemy import BindParameter, Executable, bindparam, delete, func, inser
 
 from app.store.db import Backend, Statement
 from app.store.decision_rows import COLUMNS
+from app.store.durable_tables import decisions, durable_runs, journal, run_logs
 from app.store.run_rows import PAUSE
-from app.store.tables import decisions, durable_runs, journal, run_logs, runs
+from app.store.tables import runs
 
 _KEY = ("run_id", "path", "execution", "turn", "key")
 _STEP = ("path", "execution", "turn", "key", "kind", "state", "input_hash", "value", "position")

@@ -141,7 +141,7 @@ class Lost:
         self._carrying = backend.prepare(
             select(r.owner_id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
             .outerjoin(owners, owners.c.id == r.owner_id)
-            .where(r.ended_at.is_(None), r.status != "paused", r.owner_id.is_not(None))
+            .where(r.ended_at.is_(None), r.owner_id.is_not(None))
             .distinct()
         )
         self._owners = backend.prepare(

@@ -128,6 +128,10 @@ class PostgresBackend:
         """See :class:`app.store.db.Backend`."""
         raw.execute("ROLLBACK")
 
+    def gave_way(self, error: BaseException) -> bool:
+        """See :class:`app.store.db.Backend`. Two that waited for one another: the server ended one."""
+        return isinstance(error, psycopg.errors.DeadlockDetected)
+
     @contextmanager
     def migration_lock(self) -> Iterator[Connection]:
         """See :class:`app.store.db.Backend`. The lock ends with the transaction, or with the connection."""

@@ -16,10 +16,11 @@ from app.clock import Clock
 from app.store import run_rows
 from app.store.checkpoints import LogBatch
 from app.store.db import Backend, Link, Row, json_text, named, text
+from app.store.durable_tables import decisions, durable_runs, journal, run_logs
 from app.store.errors import StaleOwner
 from app.store.owners import Heartbeat, Lost
 from app.store.run_rows import BLOCK_COLUMNS, COLUMNS, END, JSON, USAGE_COLUMNS
-from app.store.tables import decisions, durable_runs, journal, owners, run_blocks, run_logs, run_usage, runs
+from app.store.tables import owners, run_blocks, run_usage, runs
 from app.store.writer import Ticket, Writer
 
 LOST_TEXT = "The server process that carried this run ended; the run could not go on."

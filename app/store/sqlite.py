@@ -108,6 +108,10 @@ class SqliteBackend:
         if raw.in_transaction:
             raw.execute("ROLLBACK")
 
+    def gave_way(self, error: BaseException) -> bool:
+        """See :class:`app.store.db.Backend`. Whoever has begun is alone."""
+        return False
+
     @contextmanager
     def migration_lock(self) -> Iterator[Connection]:
         """See :class:`app.store.db.Backend`. The lock is the kernel's, so a killed migration frees it."""

@@ -2,7 +2,7 @@
 
 Law of this room: a thread belongs to a workflow and to the key that opened it; whoever else asks is told what
 is told of a thread that does not exist. It is busy while the run that entered it last has not ended, which the
-run's own row says, so a process that dies leaves no thread taken.
+run's own row says, so a process that dies leaves no thread taken. While that run is paused, nobody else gets in.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from app.clock import Clock
 from app.store.db import Backend, Link, Row, text
@@ -49,8 +49,13 @@ class ThreadRow:
     run_ended: int | None = None
     before: str | None = None
 
+    @property
+    def paused(self) -> bool:
+        """Whether its last run waits for people."""
+        return self.run_status == "paused"
+
     def busy(self, now_ms: int) -> bool:
-        """Whether its last run goes on."""
+        """Whether its last run goes on, or is paused."""
         if self.run_id is None or self.run_ended is not None:
             return False
         return self.run_status is not None or now_ms - self.claimed_at < LEASE_MS
@@ -90,6 +95,11 @@ class Threads:
             .where(this, c.run_id == bindparam("run"), c.pins == bindparam("seen"))
             .values(pinned=bindparam("block"))
         )
+        self._turns = backend.prepare(
+            select(func.count())
+            .select_from(runs)
+            .where(runs.c.thread_id == bindparam("thread"), runs.c.id < bindparam("run"))
+        )
         self._release = backend.prepare(update(threads).where(this).values(pinned=None, pins=c.pins + 1))
 
     def open(
@@ -121,7 +131,10 @@ class Threads:
         return t.cast("ThreadRow | None", self._writer.submit(job, _ROW_BYTES).wait())
 
     def named(self, workflow_id: str, key_id: str, name: str, run_id: str) -> ThreadRow:
-        """The thread a caller calls ``name``, made when it is new. Its runs may overlap: the latest counts."""
+        """The thread a caller calls ``name``, made when it is new. Its runs may overlap: the latest counts.
+
+        :returns: the thread, with ``run_id`` as its run; as it is while its run is paused.
+        """
         now = self._clock.now_ms()
         new = self._new(workflow_id, key_id, name, run_id)
         asked = {"workflow": text(workflow_id), "key": text(key_id), "called": new.name}
@@ -129,7 +142,8 @@ class Threads:
         def job(link: Link) -> ThreadRow:
             found = link.rows(self._named, asked)
             if found:
-                return self._take(link, _row(found[0]), run_id, now)
+                row = _row(found[0])
+                return row if row.paused else self._take(link, row, run_id, now)
             link.insert(self._insert, [_values(new)])
             return new
 
@@ -155,6 +169,14 @@ class Threads:
         """
         found = self._backend.rows(self._get, {"thread": text(thread_id)})
         return _row(found[0]) if found else None
+
+    def turns_before(self, thread_id: str, run_id: str) -> int:
+        """How many runs of a thread came before this one: ids are in the order of time.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        asked = {"thread": text(thread_id), "run": text(run_id)}
+        return int(self._backend.rows(self._turns, asked)[0][0])
 
     def pin(self, thread_id: str, run_id: str, pins: int, block: str | None) -> None:
         """Queue where the next run enters. Ignored when somebody let go meanwhile, or another run has entered.

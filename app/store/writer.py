@@ -249,7 +249,7 @@ class Writer:
             raw, values = self._transaction(raw, batch)
         except Exception as error:
             _close(raw)
-            if len(batch) == 1 or isinstance(error, Busy):
+            if isinstance(error, Busy) or (len(batch) == 1 and not self._backend.gave_way(error)):
                 self._settle(batch, None, self._words(error))
                 return None
             return self._write_each(batch)
@@ -260,7 +260,7 @@ class Writer:
         raw: t.Any = None
         for place, item in enumerate(batch):
             try:
-                raw, values = self._transaction(raw, [item])
+                raw, values = self._alone(raw, item)
             except Busy as error:  # the rest would wait as long again, each
                 self._settle(batch[place:], None, self._words(error))
                 return None
@@ -271,6 +271,15 @@ class Writer:
             else:
                 self._settle([item], values, None)
         return raw
+
+    def _alone(self, raw: t.Any, item: _Item) -> tuple[t.Any, list[t.Any]]:
+        """One job's transaction, once more when it gave way to another process."""
+        try:
+            return self._transaction(raw, [item])
+        except Exception as error:
+            if not self._backend.gave_way(error):
+                raise
+        return self._transaction(None, [item])
 
     def _transaction(self, raw: t.Any, batch: Sequence[_Item]) -> tuple[t.Any, list[t.Any]]:
         raw = self._begin(raw)
