@@ -84,14 +84,15 @@ class RunnerFailed(Exception):
 
 
 class NodeRun(t.Protocol):
-    """One execution of a node. What it is told becomes events at once; none of its methods switches greenlets.
+    """One execution of a node. What it is told becomes events at once; none of its methods switches greenlets."""
 
-    :ivar path: the instance: the node's id, with ``[index]`` where several run at once.
-    :ivar open: it has not been finished.
-    """
+    @property
+    def path(self) -> str:
+        """The instance: the node's id, with ``[index]`` where several run at once."""
 
-    path: str
-    open: bool
+    @property
+    def open(self) -> bool:
+        """Whether it has not ended yet."""
 
     def text(self, message: str, text: str) -> None:
         """A piece of what the model says in the message of this id. A new message takes the place of the last one."""
@@ -134,7 +135,10 @@ class RunnerContext(t.Protocol):
     in_thread: bool
     input: t.Any
     resumed: bool
-    waits: Waits
+
+    @property
+    def waits(self) -> Waits:
+        """See the class."""
 
     def adopt(self, inside: t.Callable[[t.Any], bool]) -> None:
         """Let the greenlet this is called from be interrupted wherever it blocks, as long as ``inside(greenlet)``.
