@@ -114,3 +114,15 @@ def test_a_stop_is_found_by_the_owner_until_the_run_has_ended(store):
     assert store.runs.stopping("own_a") == []
     assert not store.runs.request_stop("run_1")
     assert not store.runs.request_stop("run_unknown")
+
+
+def test_turns_are_counted_from_the_first_of_the_thread(store):
+    made = store.threads.open("wf_1", "key_1", "run_1")
+    assert store.threads.turns_before(made.id, "run_1") == 0
+    for run in ("run_1", "run_2"):
+        store.runs.started({**rows.started(run), "thread_id": made.id})
+        store.runs.finished({**rows.ended(run), "thread_id": made.id}, []).wait()
+    store.runs.started(rows.started("run_0"))
+    store.runs.finished(rows.ended("run_0"), []).wait()
+    assert [store.threads.turns_before(made.id, f"run_{n}") for n in (1, 2, 3)] == [0, 1, 2]
+    assert store.threads.turns_before("thr_unknown", "run_9") == 0
