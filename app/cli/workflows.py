@@ -111,7 +111,7 @@ def export(workflow_id: str, version: int | None) -> None:
 
 def _checked(file: str, plugins: Registry) -> tuple[dict[str, t.Any], str]:
     """The document in ``file``, sure to compile, and its name; warnings go to standard error."""
-    from app.web.catalog import compiled
+    from app.engine.recompiled import compiled
 
     document = read_document(file)
     workflow = compiled(document, plugins)

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.agents.checks import checker
+from app.engine.recompiled import compiled
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.paths import join
 from app.workflows.compiled import MAX_DEPTH, CompiledBlock, CompiledWorkflow, Pinned
 from app.workflows.runner_graph import compile_runner
-from app.workflows.validation import compile_document
 from plugins.connections import NotConfigured, RegistryError
 from plugins.registry import Registry
 from plugins.spec import VectorSearch
@@ -63,23 +62,6 @@ class Parts(t.Protocol):
 
 class ChildUnavailable(ValidationFailed):
     """A workflow that a block names is not stored or has no live version; it may be one day."""
-
-
-def compiled(document: dict[str, t.Any], plugins: Registry) -> CompiledWorkflow:
-    """``document`` compiled against what the plugins offer.
-
-    :raises ValidationFailed: with every problem, as JSON path and cure.
-    """
-    return compile_document(
-        document,
-        plugins.block_types,
-        plugins.check_model,
-        frozenset(plugins.tools),
-        check_agent=checker(plugins.capabilities_of, plugins.check_model),
-        detectors=frozenset(plugins.detectors),
-        servers=plugins.mcp,
-        check_embedding=plugins.embedders.check,
-    )
 
 
 def runnable(

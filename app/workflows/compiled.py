@@ -22,6 +22,8 @@ from plugins.spec.runners import WorkflowRunner
 AGENT = "agent"
 RESPONSE = "response"
 GUARDRAIL = "guardrail"
+#: The block type that is itself a question to a person.
+APPROVAL = "approval"
 #: How deep workflows may run inside one another: the children, their children, and so on.
 MAX_DEPTH = 8
 
@@ -58,7 +60,8 @@ class CompiledBlock:
     the run unless an ``error`` edge leaves the block, ``continue`` goes on without its output. A type whose config
     has one of these three fields itself gets the value there, and the default stays here.
     ``structured``: the output is made from a response format, its text is never streamed live. ``bodies``: the
-    handles behind which blocks hang that this block runs. ``child``: the workflow it runs.
+    handles behind which blocks hang that this block runs. ``child``: the workflow it runs. ``asks``: a person may have
+    to decide in it.
     """
 
     id: str
@@ -71,6 +74,7 @@ class CompiledBlock:
     structured: bool = False
     bodies: tuple[str, ...] = ()
     child: Child | None = None
+    asks: bool = False
 
     @property
     def onward(self) -> str | None:
@@ -93,7 +97,11 @@ class WorkflowSettings:
         metadata={"doc": "How long readers may be gone before that, in seconds.", "low": 0, "high": 604800},
     )
     durable: bool = field(
-        default=False, metadata={"doc": "Runs survive a restart of the server. Not supported yet."}
+        default=False,
+        metadata={
+            "doc": "Runs survive the end of their process: what they have done is written down, and another process "
+            "goes on from there. Always so where a person may have to approve something."
+        },
     )
     public: bool = field(default=False, metadata={"doc": "Anyone may run it, without an API key."})
 
@@ -139,6 +147,15 @@ class CompiledWorkflow:
     children: Mapping[str, Pinned] = field(default_factory=dict)
     secrets: tuple[tuple[str, str], ...] = ()
     runner: WorkflowRunner | None = None
+
+    @functools.cached_property
+    def durable(self) -> bool:
+        """Whether its runs outlive their process: it says so, or a person may have to decide in it or in a child."""
+        return (
+            self.settings.durable
+            or any(block.asks for block in self.blocks.values())
+            or any(child.workflow.durable for child in self.children.values())
+        )
 
     @property
     def root(self) -> Region:

@@ -17,6 +17,7 @@ from app.schemas import derive
 from app.schemas.paths import Segment, did_you_mean, join, shown, split
 from app.workflows import nested
 from app.workflows.agent_rules import agent_problems, agent_warnings
+from app.workflows.asking import asks
 from app.workflows.compiled import AGENT, CompiledBlock
 from app.workflows.mcp_entries import NO_SERVERS
 from app.workflows.shapes import COMMON_KEYS, BlockShape, CommonConfig
@@ -43,6 +44,7 @@ class Known:
     detectors: Collection[str] | None = None
     servers: McpServers = NO_SERVERS
     check_embedding: CheckModel | None = None
+    held_tools: Collection[str] = ()
 
 
 @dataclass(slots=True)
@@ -103,6 +105,7 @@ class ConfigChecks:
             common.timeout_s, common.retries, common.on_error, structured,
             block_type.bodies(config) if block_type.bodies is not None else (),
             next((use.value for use in uses if use.kind == "workflow"), None),
+            asks(block_type, config, uses, self._known.held_tools),
         )  # fmt: skip
 
     def warn_of_reads(self, blocks: Collection[str]) -> None:

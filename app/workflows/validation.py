@@ -22,7 +22,6 @@ from app.workflows.config_checks import CheckAgent, CheckModel, ConfigChecks, Fi
 from app.workflows.document import parse
 from app.workflows.mcp_entries import NO_SERVERS
 from app.workflows.shapes import COMMON_KEYS, BlockShape, DocumentShape, EdgeShape
-from app.workflows.tool_entries import NOT_SUPPORTED
 from plugins.spec.blocks import BlockType
 from plugins.spec.mcp import McpServers
 
@@ -42,6 +41,7 @@ def compile_document(
     detectors: Collection[str] | None = None,
     servers: McpServers = NO_SERVERS,
     check_embedding: CheckModel | None = None,
+    held_tools: Collection[str] = (),
 ) -> CompiledWorkflow:
     """Check a document and make of it what the engine runs.
 
@@ -55,10 +55,13 @@ def compile_document(
     :param detectors: names of the detectors of personal data; None: not judged.
     :param servers: the MCP servers it may use.
     :param check_embedding: as ``check_model``, of models that make vectors; None: not judged.
+    :param held_tools: the registered tools whose calls a person has to allow.
     :raises ValidationFailed: with every problem; code ``not_supported`` when all of them are about things that
         are documented and not built.
     """
-    known = Known(block_types, check_model, tool_names, check_agent, detectors, servers, check_embedding)
+    known = Known(
+        block_types, check_model, tool_names, check_agent, detectors, servers, check_embedding, held_tools
+    )
     work = _Compiler(known)
     tree = parse(document)
     compiled = work.compile(tree, settings or WorkflowSettings())
@@ -149,10 +152,6 @@ class _Compiler:
         given = {key: value for key, value in raw.items() if value is not None}
         chosen, problems = derive.load(WorkflowSettings, {**base, **given}, "settings")
         self.findings.problems += problems
-        if raw.get("durable") is True:
-            self.findings.say(
-                "settings.durable", f"durable runs are {NOT_SUPPORTED}; leave durable out or set it to false"
-            )
         return chosen
 
     def _entry(self, raw: t.Any, index: int) -> BlockShape | None:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from app import config
 from app.builtins import Builtins
 from app.clock import SteppingClock
+from app.engine.recompiled import compiled
 from app.engine.registry import RunRequest
 from app.engine.services import Services
 from app.events import Envelope
@@ -25,7 +26,6 @@ from app.streams.rights import Rights
 from app.streams.run_event_levels import LEVELS
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
-from app.web.catalog import compiled
 from app.workflows.document import parse
 from plugins.manager import create_manager
 from plugins.registry import Registry

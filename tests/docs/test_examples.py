@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app import builtins, config
-from app.web.catalog import compiled
+from app.engine.recompiled import compiled
 from app.workflows.document import parse
 from plugins.registry import Registry
 from tests.support.shared import ROOT

@@ -14,14 +14,13 @@ import gevent
 import gevent.event
 
 from app import config
-from app.agents.checks import checker
 from app.builtins import Builtins, mcp_servers
 from app.clock import Clock, SystemClock
+from app.engine.recompiled import compiled
 from app.engine.registry import Run, RunRequest
 from app.engine.services import Services
 from app.events import Envelope
 from app.store import Store
-from app.workflows.validation import compile_document
 from plugins.manager import create_manager
 from plugins.registry import Registry
 
@@ -107,15 +106,7 @@ def start(
     made: Services, document: Mapping[str, t.Any], given: t.Any = None, **options: t.Any
 ) -> tuple[Run, Recorder]:
     """Start a run of ``document`` with a recorder as its only reader."""
-    plugins = made.plugins
-    workflow = compile_document(
-        dict(document),
-        plugins.block_types,
-        plugins.check_model,
-        frozenset(plugins.tools),
-        check_agent=checker(plugins.capabilities_of),
-        servers=plugins.mcp,
-    )
+    workflow = compiled(document, made.plugins)
     request = RunRequest(
         run_id=made.clock.new_id("run"),
         workflow_id="wf_test",

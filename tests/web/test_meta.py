@@ -10,8 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import app
+from app.engine.recompiled import compiled
 from app.streams.schemas import SURFACES
-from app.web.catalog import compiled
 from tests.support import sse
 from tests.support.servers import wait_until
 from tests.support.shared import ROOT

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from app import builtins, config
+from app.engine.recompiled import compiled
 from app.errors import ValidationFailed
-from app.web.catalog import compiled
 from plugins.registry import Registry
 from tests.workflows.kit import START_BLOCK
 

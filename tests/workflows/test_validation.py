@@ -74,7 +74,7 @@ def test_every_problem_is_told_at_once_in_document_order():
             {"id": "b", "type": "agent", "config": {"model": "nope/x"}},
         ],
         "edges": [{"source": "b", "target": "zz"}, 3],
-        "settings": {"timeout_s": 0, "on_disconnect": "cancle", "durable": True},
+        "settings": {"timeout_s": 0, "on_disconnect": "cancle", "durable": "yes"},
     }
     assert [problem.path for problem in problems(document)] == [
         "nme",
@@ -116,7 +116,7 @@ def test_every_problem_is_told_at_once_in_document_order():
         ({"blocks": [START_BLOCK, agent()]}, "blocks[1]", "cannot be reached"),
         ({"blocks": [START_BLOCK, {"id": "s2", "type": "start"}]}, "blocks[1].type", "one entry"),
         (chain(agent(), START_BLOCK), "edges[0].target", "no edge may lead to it"),
-        (chain(START_BLOCK, agent(), settings={"durable": True}), "settings.durable", "not supported yet"),
+        (chain(START_BLOCK, agent(), settings={"durable": 1}), "settings.durable", "true or false"),
         (chain(START_BLOCK, agent(), settings={"timeout_s": 604801}), "settings.timeout_s", "604800"),
         (chain(START_BLOCK, agent(), settings={"public": "yes"}), "settings.public", "true or false"),
         (chain(START_BLOCK, agent(), settings={"publik": True}), "settings.publik", 'Did you mean "public"'),
@@ -332,7 +332,7 @@ def test_good_tools_in_every_form():
 
 def test_only_what_is_not_built_has_its_own_code():
     with pytest.raises(ValidationFailed) as caught:
-        compiled(chain(START_BLOCK, agent(redact={"mode": "live"}), settings={"durable": True}))
+        compiled(chain(START_BLOCK, agent(redact={"mode": "live"})))
     assert caught.value.code == "not_supported"
     assert caught.value.status == 400
     with pytest.raises(ValidationFailed) as caught:

@@ -1,0 +1,62 @@
+"""Documents as a run takes them with it, and the workflow that they make again in another process.
+
+Law of this room: a run is pinned to the documents it began with, its children's included; what the plugins of the
+process make of them now is what goes on.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import replace
+
+from app.agents.checks import checker
+from app.workflows.compiled import CompiledWorkflow, Pinned
+from app.workflows.validation import compile_document
+from plugins.registry import Registry
+
+
+def compiled(document: Mapping[str, t.Any], plugins: Registry) -> CompiledWorkflow:
+    """``document`` compiled against what the plugins offer, without its children.
+
+    :raises ValidationFailed: with every problem, as JSON path and cure.
+    """
+    return compile_document(
+        document,
+        plugins.block_types,
+        plugins.check_model,
+        frozenset(plugins.tools),
+        check_agent=checker(plugins.capabilities_of, plugins.check_model),
+        detectors=frozenset(plugins.detectors),
+        servers=plugins.mcp,
+        check_embedding=plugins.embedders.check,
+        held_tools=frozenset(name for name, tool in plugins.tools.items() if tool.approval != "never"),
+    )
+
+
+def documents_of(workflow: CompiledWorkflow) -> dict[str, t.Any]:
+    """The documents of a workflow and of what it runs, as JSON."""
+    return {
+        "document": workflow.document,
+        "children": {
+            block: {
+                "workflow_id": child.workflow_id,
+                "version": child.version,
+                **documents_of(child.workflow),
+            }
+            for block, child in workflow.children.items()
+        },
+    }
+
+
+def workflow_of(documents: Mapping[str, t.Any], plugins: Registry) -> CompiledWorkflow:
+    """The inverse of :func:`documents_of`.
+
+    :raises ValidationFailed: a document does not compile any more.
+    """
+    workflow = compiled(documents["document"], plugins)
+    children = {
+        block: Pinned(child["workflow_id"], child["version"], workflow_of(child, plugins))
+        for block, child in documents["children"].items()
+    }
+    return replace(workflow, children=children) if children else workflow
