@@ -21,7 +21,8 @@ from app.streams.voices import voices
 from app.web import streaming
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
-from app.web.errors import not_found, unauthorized
+from app.web.entering import enter
+from app.web.errors import unauthorized
 from app.web.http import client_address, read_object
 
 if t.TYPE_CHECKING:
@@ -59,27 +60,8 @@ class RunEventsView:
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         self._services.runs.admit(who.key_id, address)
         run_id = self._services.clock.new_id("run")
-        thread = self._enter(found.workflow_id, who, body.thread_id, run_id)
+        thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)
         return self._stream(_run_request(found, body, who, run_id, thread), body, who, address)
-
-    def _enter(self, workflow_id: str, who: Caller, thread_id: str | None, run_id: str) -> ThreadRow:
-        """The thread, which this run has now to itself.
-
-        :raises ApiError: 404 unknown or somebody else's, 409 ``thread_busy`` another run is in it.
-        """
-        threads = self._services.store.threads
-        if thread_id is None:
-            return threads.open(workflow_id, who.key_id, run_id)
-        thread = threads.enter(thread_id, workflow_id, who.key_id, run_id)
-        if thread is None:
-            raise not_found("thread", thread_id)
-        if thread.run_id != run_id:
-            message = (
-                f"The run '{thread.run_id}' is in the thread '{thread.id}'. Wait for its end, or stop it: "
-                f"POST /api/threads/{thread.id}/stop"
-            )
-            raise ApiError(409, "thread_busy", message, [Problem("run_id", str(thread.run_id))])
-        return thread
 
     def _stream(self, run_request: RunRequest, body: RunsBody, who: Caller, address: str) -> Response:
         # Whoever starts a run with a key has the run's own key.
