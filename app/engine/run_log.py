@@ -7,6 +7,7 @@ folded into ``base``, so that whoever comes later still learns how the run stood
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -79,7 +80,12 @@ class RunLog:
     def after(self, seq: int, count: int) -> list[Envelope]:
         """The next envelopes after ``seq``, at most ``count``. What was evicted is passed over (see ``base``)."""
         kept = self._kept
-        start = max(0, seq + 1 - self.first) if kept else 0
+        if not kept:
+            return []
+        if self.last - self.first < len(kept):
+            start = max(0, seq + 1 - self.first)
+        else:  # numbers were left out where a process died
+            start = bisect_right(kept, seq, key=_seq)
         return [kept[place] for place in range(start, min(start + count, len(kept)))]
 
     def __iter__(self) -> Iterator[Envelope]:
@@ -87,6 +93,10 @@ class RunLog:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _seq(envelope: Envelope) -> int:
+    return envelope.seq
 
 
 def _size(envelope: Envelope) -> int:

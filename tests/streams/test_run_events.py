@@ -251,6 +251,12 @@ EVERY_EVENT = (
     ev.BlockFinished("out", "executed", {"body": {"said": 1}}),
     ev.BlockFinished("never", "skipped"),
     ev.FlowChanged("agent_1"),
+    ev.BlockStarted("ask", "approval", "Ask"),
+    ev.DecisionRequested("ask", "dec_1", {"kind": "answer", "draft": "No.", "reasons": ["It is short."]}),
+    ev.DecisionRequested(
+        "ask", "dec_2", {"kind": "tool", "tool": "pay", "arguments": {"sum": 5}}, "call_2", 9
+    ),
+    ev.DecisionSettled("ask", "dec_2", "reject", 8, "key_1", "Too much."),
 )
 SPEAKING = {
     "speakers": frozenset({"agent_1", "row", "talk", "out"}),
@@ -265,6 +271,7 @@ def test_every_event_is_sent_as_described() -> None:
         ev.RunFailed("provider_idle", "It fell silent.", "agent_1", {}),
         ev.RunFailed("internal", "It failed.", None, {}),
         ev.RunCancelled("stop_requested", {}, ("a", "b")),
+        ev.RunPaused([("dec_1", "ask")], {}, {}, USAGE),
     )
     seen: set[str] = set()
     for end in ends:
@@ -274,6 +281,9 @@ def test_every_event_is_sent_as_described() -> None:
         seen |= {frame["type"] for frame in frames}
     gap = RunEvents(options(**SPEAKING)).gap(ev.Envelope(7, 7, ev.Gap(2, 7, "evicted")), RunState())
     seen |= {frame.json()["type"] for frame in sse.parse(gap)}
+    (left,) = (frame.json() for frame in sse.parse(RunEvents(options(**SPEAKING)).detached(7, 7)))
+    CLOSED.validate(left)
+    seen.add(left["type"])
     assert seen == {row.type for row in EVENTS}
 
 
