@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from app import encoding
 from app import events as ev
-from app.agents import attempts, files, loop, structured, turn
-from app.agents.calls import Batch
+from app.agents import approval, attempts, files, hashes, loop, structured, turn
+from app.agents.calls import UNKNOWN, Batch
 from app.agents.chain import Chain
 from app.agents.config import AgentConfig
 from app.agents.mcp_tools import note
@@ -26,8 +26,9 @@ from app.workflows.agent_rules import AGENT_OUTPUTS
 from plugins.spec import BlockContext, ResolvedModel
 from providers import spec
 
+#: Key of the row with what an agent was asked.
+ASKED = "asked"
 _NOT_RUN = "Tools are off for the final answer. Nothing was run."
-_UNKNOWN = "The outcome of this call is unknown: the server stopped while it ran."
 
 
 def run_agent(
@@ -40,21 +41,48 @@ def run_agent(
     :returns: the output of contract section 2.
     :raises BlockError: the model failed, or the answer does not follow its ``response_format``.
     """
-    asked = _prompt(context, config) if prompt is None else prompt
-    memory = Remembered.of(context, config, asked)
+    asked = _asked(context, config, prompt, told)
+    memory = Remembered.of(context, config, asked.prompt)
     if memory is None:
-        return _Driver(context, config, asked, told).run()
-    return memory.around(lambda: _Driver(context, config, asked, told, memory).run())
+        return _Driver(context, config, asked).run()
+    return memory.around(lambda: _Driver(context, config, asked, memory).run())
+
+
+class _Asked(t.NamedTuple):
+    """What an agent was asked: as it was rendered when it began, also where it goes on later.
+
+    :ivar own: hash of the agent's config, where the run outlives its process.
+    """
+
+    prompt: str
+    system: str | None
+    started: int
+    own: str | None
+
+
+def _asked(context: BlockContext, config: AgentConfig, prompt: str | None, told: str | None) -> _Asked:
+    """What the agent is asked, taken down once.
+
+    :raises RunError: ``template_failed``; ``journal_mismatch``: what is stored is of another agent.
+    """
+    own = hashes.of_config(config) if context.can_ask else None
+    row = context.journal.find(0, ASKED)
+    if row is not None:
+        if own is not None:
+            hashes.check(row.input_hash, f"the agent of {context.name}", own)
+        stored, system, began = row.value
+        return _Asked(stored, system, began, own)
+    given = _prompt(context, config) if prompt is None else prompt
+    system = context.render(config.system) if config.system else None
+    whole = "\n\n".join(part for part in (system, told) if part) or None
+    now = context.now_ms()
+    context.journal.write(0, ASKED, "asked", "done", (given, whole, now), own)
+    return _Asked(given, whole, now, own)
 
 
 class _Driver:
     def __init__(
-        self,
-        context: BlockContext,
-        config: AgentConfig,
-        prompt: str,
-        told: str | None,
-        memory: Remembered | None = None,
+        self, context: BlockContext, config: AgentConfig, asked: _Asked, memory: Remembered | None = None
     ) -> None:
         self.context = context
         self.config = config
@@ -65,15 +93,36 @@ class _Driver:
         self.tools: ToolSet = prepare(config, context)
         check_choice(config, self.tools)
         self.held = self.tools.held
-        self.prompt = prompt
-        system = context.render(config.system) if config.system else None
+        self.prompt = asked.prompt
+        # Which servers are away is told as it is now, and is no part of what was asked.
         away = note(self.tools.missing)
-        self.system = "\n\n".join(part for part in (system, told, away) if part) or None
+        self.system = "\n\n".join(part for part in (asked.system, away) if part) or None
         self.max_batches = _or(config.max_batches, settings.max_tool_batches)
         self.retries = _or(config.retries, settings.model_retries)
         self.call_s = _or(config.call_timeout_s, settings.model_call_s)
-        self.started = context.now_ms()
+        self.started, self.own = asked.started, asked.own
         self.memory = memory
+        if self.own is not None:
+            self._check_rows(self.own)
+
+    def _check_rows(self, own: str) -> None:
+        """See that the rows in the journal are this agent's, and results those of the calls that its turns ask for.
+
+        :raises RunError: ``journal_mismatch``.
+        """
+        journal, name = self.context.journal, self.context.name
+        for row in journal.rows():
+            if row.kind != loop.TURN:
+                continue
+            hashes.check(row.input_hash, f"turn {row.turn} of {name}", own)
+            for call in row.value.calls if row.state == "done" else ():
+                found = journal.find(row.turn, call.id)
+                decided = journal.find(row.turn, loop.decision_key(call.id))
+                changed = None if decided is None else approval.changed(decided.value)
+                made = [call.arguments] if changed is None else [call.arguments, changed]
+                if found is not None:
+                    expected = [hashes.of_call(call.name, arguments) for arguments in made]
+                    hashes.check(found.input_hash, f"the call of {call.name} by {name}", *expected)
 
     def run(self) -> Mapping[str, t.Any]:
         """Do what the loop says until it is done."""
@@ -94,13 +143,15 @@ class _Driver:
                 self._settle(action)
 
     def _next(self, rows: t.Sequence[t.Any]) -> loop.Action:
-        return loop.next_action(rows, self.max_batches, self.config.cut_call_retries, self.held)
+        return loop.next_action(
+            rows, self.max_batches, self.config.cut_call_retries, self.held, self.tools.repeatable
+        )
 
     # -- the model ---------------------------------------------------------------------------
 
     def _ask(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> None:
         context, journal = self.context, self.context.journal
-        journal.write(action.turn, loop.TURN, loop.TURN, "started")
+        journal.write(action.turn, loop.TURN, loop.TURN, "started", None, self.own)
         try:
             result = attempts.ask(
                 context,
@@ -112,7 +163,7 @@ class _Driver:
             )
         except turn.TurnFailed as failed:
             raise self._failure(failed.error) from failed
-        journal.write(action.turn, loop.TURN, loop.TURN, "done", result)
+        journal.write(action.turn, loop.TURN, loop.TURN, "done", result, self.own)
         self._end_turn(action.turn, result)
 
     def _failure(self, error: spec.ProviderError) -> BlockError:
@@ -219,27 +270,14 @@ class _Driver:
 
     # -- the tools ---------------------------------------------------------------------------
 
-    def _settle(self, action: loop.RunTools | loop.Hold | loop.SettleUnknown) -> None:
-        journal, number = self.context.journal, action.turn
-        batch = Batch(
-            self.context,
-            number,
-            self.tools,
-            self.context.settings.tool_timeout_s,
-            lambda call_id: journal.write(number, call_id, "tool", "started"),
-            lambda result: journal.write(
-                number, result.id, "tool", "failed" if result.is_error else "done", result
-            ),
-        )
+    def _settle(self, action: loop.RunTools | loop.SettleUnknown) -> None:
+        batch = Batch(self.context, action.turn, self.tools, self.context.settings.tool_timeout_s)
         if isinstance(action, loop.RunTools) and not action.refuse:
-            batch.run(action.calls)
-            return
-        if isinstance(action, loop.Hold):
-            batch.hold(action.calls)
+            batch.run(action.calls, action.held)
             return
         unknown = isinstance(action, loop.SettleUnknown)
         for call in action.calls:
-            batch.refuse(call, _UNKNOWN if unknown else _NOT_RUN, unknown)
+            batch.refuse(call, UNKNOWN if unknown else _NOT_RUN, unknown)
         self.context.flush()
 
     # -- the answer --------------------------------------------------------------------------

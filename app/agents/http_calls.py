@@ -20,6 +20,8 @@ from plugins.spec import ToolFailed
 from providers.spec import Waits
 
 MAX_BYTES = net.MAX_BYTES
+#: Methods that only read: such a request may be made again when it is not known how the first one ended.
+SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ class TurnResult(msgspec.Struct):
 class CallResult(msgspec.Struct):
     """What one call came to. ``content`` is what the model is told; ``result`` the value as the tool gave it.
 
-    ``ran``: the tool was begun, whatever came of it; False for a call that was answered without it.
+    ``ran``: the tool was begun, whatever came of it; False for a call that was answered without it. ``changed``: the
+    arguments it was called with, where a person changed them.
     """
 
     id: str
@@ -55,6 +56,7 @@ class CallResult(msgspec.Struct):
     started_at: int
     ended_at: int
     ran: bool = True
+    changed: dict[str, t.Any] | None = None
 
 
 class AskModel(msgspec.Struct, frozen=True):
@@ -65,18 +67,15 @@ class AskModel(msgspec.Struct, frozen=True):
 
 
 class RunTools(msgspec.Struct, frozen=True):
-    """Run these calls of ``turn`` concurrently. ``refuse``: tools are off, settle them ``error`` instead."""
+    """Run these calls of ``turn`` concurrently. ``refuse``: tools are off, settle them ``error`` instead.
+
+    ``held``: ids of those that a person has to decide about first; the others wait for nobody.
+    """
 
     turn: int
     calls: tuple[ToolCallReady, ...]
     refuse: bool = False
-
-
-class Hold(msgspec.Struct, frozen=True):
-    """A person has to decide about these calls of ``turn`` before they may run. Its others wait for nobody."""
-
-    turn: int
-    calls: tuple[ToolCallReady, ...]
+    held: frozenset[str] = frozenset()
 
 
 class SettleUnknown(msgspec.Struct, frozen=True):
@@ -99,10 +98,20 @@ class Done(msgspec.Struct, frozen=True):
     turn: int
 
 
-Action = AskModel | RunTools | Hold | SettleUnknown | Truncated | Done
+Action = AskModel | RunTools | SettleUnknown | Truncated | Done
 
 #: Key of a turn's own row.
 TURN: t.Final = "turn"
+
+
+def decision_key(call_id: str) -> str:
+    """Key of the row with what a person decided about a call."""
+    return f"decision {call_id}"
+
+
+def told_key(call_id: str) -> str:
+    """Key of the row that says that a call was announced; its value is the id it was shown with, if another."""
+    return f"call {call_id}"
 
 
 def next_action(
@@ -110,12 +119,14 @@ def next_action(
     max_batches: int = 20,
     cut_call_retries: int = 0,
     held: Container[str] = (),
+    repeatable: Container[str] = (),
 ) -> Action:
     """Decide from the rows of one execution of one agent.
 
     :param max_batches: tool batches before the synthesis turn with tools off (contract 3.7).
     :param cut_call_retries: how often the model is told that its call was cut before the run fails.
     :param held: names of the tools whose calls a person has to allow.
+    :param repeatable: names of the tools whose calls may run again when it is not known how they ended.
     """
     turns = {row.turn: row for row in rows if row.kind == TURN}
     if not turns:
@@ -131,14 +142,16 @@ def next_action(
     if cut and not result.tools_off and _cut_turns(turns) > cut_call_retries:
         return Truncated(last, cut[0])
     states = {r.key: r.state for r in rows if r.kind == "tool" and r.turn == last}
-    unknown = tuple(c for c in result.calls if states.get(c.id) == "started")
+    begun = [c for c in result.calls if states.get(c.id) == "started"]
+    unknown = tuple(c for c in begun if c.name not in repeatable)
     if unknown:
         return SettleUnknown(last, unknown)
-    missing = tuple(c for c in result.calls if c.id not in states)
-    if not result.tools_off and (asks := tuple(c for c in missing if c.error is None and c.name in held)):
-        return Hold(last, asks)
+    missing = tuple(c for c in result.calls if states.get(c.id, "started") == "started")
     if missing:
-        return RunTools(last, missing, result.tools_off)
+        asks = () if result.tools_off else (c for c in missing if c.error is None and c.name in held)
+        decided = {r.key for r in rows if r.kind == "decision" and r.turn == last}
+        waiting = frozenset(c.id for c in asks if decision_key(c.id) not in decided)
+        return RunTools(last, missing, result.tools_off, waiting)
     if result.tools_off:
         return Done(last)
     return AskModel(last + 1, _batches(turns, last + 1) >= max_batches)
@@ -151,8 +164,10 @@ def answered_last(rows: Sequence[Step]) -> str | None:
 
 
 def used_ids(rows: Sequence[Step]) -> frozenset[str]:
-    """Every call id that was ever announced."""
-    ids = {row.key for row in rows if row.kind != TURN}
+    """Every call id that was ever announced, also in a turn that was cut off."""
+    before = told_key("")
+    ids = {row.key for row in rows if row.kind == "tool"}
+    ids.update(row.key.removeprefix(before) for row in rows if row.key.startswith(before))
     for row in rows:
         if row.kind == TURN and row.state == "done":
             ids.update(row.value.given_up)

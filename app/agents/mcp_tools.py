@@ -88,7 +88,8 @@ def named(found: Sequence[Listed], taken: Collection[str]) -> McpTools:
     for one, tool in reversed(each):
         key = (one.server, tool.name)
         later = once.pop(key, tool)
-        once[key], titles[key] = with_approval(tool, later.approval), one.title
+        once[key] = with_approval(tool, later.approval, later.approval_deadline_s)
+        titles[key] = one.title
     if len(once) + len(taken) > MAX_TOOLS:
         raise BlockError(
             "mcp_too_many_tools",
@@ -134,10 +135,16 @@ def _of(context: BlockContext, entry: McpEntry, waits: Waits) -> Listed:
             message = f"The MCP server {title} cannot be used; try again, or look into the log of the server."
             raise BlockError("mcp_unavailable", message, detail=str(failed)) from None
         stand_ins = tuple(_stand_in(context, entry, name) for name in entry.tools or ())
-        return Listed(server, title, stand_ins, str(failed))
+        return Listed(server, title, _held(stand_ins, entry, server), str(failed))
     if entry.tools is not None:
         tools = _chosen(title, tools, entry.tools)
-    return Listed(server, title, tuple(with_approval(tool, entry.approval) for tool in tools))
+    return Listed(server, title, _held(tools, entry, server))
+
+
+def _held(tools: Sequence[Tool], entry: McpEntry, server: str) -> tuple[Tool, ...]:
+    """The tools of a server as an entry wants them."""
+    named = (replace(tool, origin=f"{server}\0{tool.name}") for tool in tools)
+    return tuple(with_approval(tool, entry.approval, entry.approval_deadline_s) for tool in named)
 
 
 def _chosen(title: str, tools: Sequence[Tool], names: Sequence[str]) -> tuple[Tool, ...]:
@@ -166,7 +173,7 @@ def _stand_in(context: BlockContext, entry: McpEntry, name: str) -> Tool:
         raise ToolFailed(f"The server has no tool {name}.")
 
     description = "Its server could not be reached, so that what it does and takes is not known."
-    return with_approval(Tool(name, description, OPEN_OBJECT, run), entry.approval)
+    return Tool(name, description, OPEN_OBJECT, run)
 
 
 def _fitting(name: str) -> str:

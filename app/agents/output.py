@@ -43,10 +43,11 @@ def agent_output(context: BlockContext, rows: t.Sequence[t.Any], started: int) -
 
 
 def _entry(call: t.Any, result: loop.CallResult) -> dict[str, t.Any]:
+    made = call.arguments if result.changed is None else result.changed
     return call_entry(
         call.id,
         call.name,
-        call.arguments if call.arguments is not None else call.raw,
+        made if made is not None else call.raw,
         result.result,
         "error" if result.is_error else "success",
         result.started_at,
@@ -62,6 +63,15 @@ def _segment(kind: str, name: str, start: int, end: int) -> dict[str, t.Any]:
         "endTime": rfc3339(end),
         "duration": end - start,
     }
+
+
+def _covered(spans: t.Iterable[tuple[int, int]]) -> int:
+    """What spans of time cover together: concurrent calls count once, and what is between them does not."""
+    covered = until = 0
+    for start, end in sorted(spans):
+        covered += max(0, end - max(start, until))
+        until = max(until, end)
+    return covered
 
 
 def _timing(
@@ -81,8 +91,7 @@ def _timing(
             {**_segment("tool", r.name, r.started_at, r.ended_at), "toolCallId": r.id}
             for r in sorted(batch, key=lambda r: r.ended_at)
         ]
-        if batch:  # concurrent calls count once
-            tools_ms += max(r.ended_at for r in batch) - min(r.started_at for r in batch)
+        tools_ms += _covered([(r.started_at, r.ended_at) for r in batch])
     first = turns[0].value.first_at
     timing: dict[str, t.Any] = {
         "startTime": rfc3339(started),

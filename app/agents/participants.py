@@ -332,6 +332,8 @@ class _Unseen(_Inside):
 
     #: Nobody will see it, so nobody is asked for it.
     show_thinking = False
+    #: Nobody looks at the calls of somebody who is asked in secret.
+    observer = None
 
     def emit(self, event: t.Any) -> None:
         """Keep what was used."""

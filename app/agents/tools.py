@@ -11,10 +11,11 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from app import encoding
 from app.agents import mcp_tools
 from app.agents.approval import with_approval
 from app.agents.config import AgentConfig
-from app.agents.http_calls import decoded, make_call
+from app.agents.http_calls import SAFE, decoded, make_call
 from app.agents.mcp_tools import Listed
 from app.errors import BlockError, RunError
 from app.schemas.json_schema import Checker, checker
@@ -36,6 +37,7 @@ class ToolSet:
 
     :ivar missing: a sentence for each MCP server that could not be reached.
     :ivar held: names of those whose calls a person has to allow.
+    :ivar repeatable: names of those that may run again when it is not known how they ended.
     """
 
     tools: Mapping[str, Tool]
@@ -43,6 +45,7 @@ class ToolSet:
     checkers: Mapping[str, Checker]
     missing: tuple[str, ...] = ()
     held: frozenset[str] = frozenset()
+    repeatable: frozenset[str] = frozenset()
 
     def problem(self, name: str, arguments: Mapping[str, t.Any]) -> str | None:
         """What is wrong with the arguments, naming the paths; None when they fit the schema."""
@@ -121,6 +124,7 @@ def _set_of(tools: t.Sequence[Tool], missing: tuple[str, ...] = ()) -> ToolSet:
         {tool.name: checker(tool.parameters) for tool in tools},
         missing,
         frozenset(tool.name for tool in tools if tool.approval != "never"),
+        frozenset(tool.name for tool in tools if tool.idempotent),
     )
 
 
@@ -129,12 +133,17 @@ def _tool(
 ) -> Tool | None:
     if entry.kind == "registered":
         found = registered(entry.name)
-        return None if found is None else with_approval(found, entry.approval)
-    fixed = entry.kind == "result"
+        return None if found is None else with_approval(found, entry.approval, entry.approval_deadline_s)
     run = _fixed(entry.result) if entry.http is None else _http(entry.http, allow)
-    return Tool(
-        entry.name, entry.description, entry.parameters, run, idempotent=fixed, approval=entry.approval
+    made = Tool(
+        entry.name,
+        entry.description,
+        entry.parameters,
+        run,
+        idempotent=entry.http is None or entry.http.method in SAFE,
+        origin=encoding.dumps((entry.kind, entry.parameters, entry.http, entry.result)).decode(),
     )
+    return with_approval(made, entry.approval, entry.approval_deadline_s)
 
 
 def _fixed(result: t.Any) -> Callable[[dict[str, t.Any], ToolContext], t.Any]:

@@ -11,10 +11,11 @@ from contextlib import closing
 
 from app import events as ev
 from app.agents import estimate
-from app.agents.loop import TurnResult
+from app.agents.loop import TurnResult, told_key
 from app.agents.quiet import log
 from app.agents.usage import Spent, spent
 from plugins.spec import BlockContext, ResolvedModel
+from plugins.spec.observer import CallEnd, SeenCall
 from providers import spec
 
 
@@ -82,12 +83,15 @@ def call(
     heard = Heard()
     failed: TurnFailed | None = None
     used: spec.Usage | None = None
+    seen: SeenCall | None = None
     started = context.now_ms()
     try:
         with context.slot(model) as queued:
             if queued:
                 _log_queued(context, model, queued)
                 started = context.now_ms()
+            if context.observer is not None:
+                seen = context.observer.model_call(context.block, model, request)
             with context.limited(limit_s, lambda: CallTooLong(limit_s)):
                 finished = _listen(context, model, request, turn, heard)
         used = estimate.whole(context, model, request, heard.said(), _last_usage(heard))
@@ -98,6 +102,8 @@ def call(
         if used is None:  # failed or stopped: what was used by then was used all the same
             used = estimate.partial(request, heard.said(), _last_usage(heard))
         report = _report(context, model, used)
+        if seen is not None:
+            seen.ended(_end_of(heard, report, None if failed is None else failed.error))
         if failed is not None:
             failed.spent = report
             failed = None  # its traceback holds this frame
@@ -132,6 +138,12 @@ def _result(
         model_id(model),
         spent,
     )
+
+
+def _end_of(heard: Heard, used: Spent | None, error: spec.ProviderError | None) -> CallEnd:
+    tokens = None if used is None else used.tokens
+    calls = tuple(heard.calls.values())
+    return CallEnd(heard.finished, heard.first_at, tokens, error, heard.text, calls)
 
 
 def model_id(model: ResolvedModel) -> str:
@@ -223,6 +235,7 @@ def _other(context: BlockContext, event: spec.ModelEvent, turn: int, heard: Hear
     if isinstance(event, (spec.ToolCallStarted, spec.ToolCallReady)) and event.id not in heard.announced:
         now = context.now_ms()
         heard.announced[event.id] = event.name, now
+        context.journal.write(turn, told_key(event.id), "told", "done")
         context.emit(ev.ToolStarted(context.block, turn, event.id, event.name, now))
     if isinstance(event, spec.UsageStated):
         heard.usage = event.usage

@@ -21,6 +21,12 @@ from plugins.spec.tools import Approval
 
 NO_SERVERS = McpServers()
 MAX_TOOLS = 128
+#: How long a call may wait for a person.
+DEADLINE: Mapping[str, t.Any] = {
+    "doc": "Seconds after which a call that nobody has allowed is given up. Default: it waits.",
+    "above": 0,
+    "high": 31_536_000,
+}
 _TITLE = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _FORMS = "the name of a configured server, {command, args?, env?} or {url, headers?}"
 
@@ -38,6 +44,7 @@ class McpEntry:
         metadata={"doc": "Fail the block with `mcp_unavailable` when the server cannot be reached."},
     )
     approval: Approval = "never"
+    approval_deadline_s: float | None = field(default=None, metadata=DEADLINE)
 
 
 @dataclass(frozen=True, slots=True)

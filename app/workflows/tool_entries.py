@@ -66,6 +66,7 @@ class ToolEntry:
     http: HttpCall | None = None
     result: t.Any = None
     approval: Approval = "never"
+    approval_deadline_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class _Inline:
     http: Mapping[str, t.Any] | None = None
     result: t.Any = None
     approval: Approval = "never"
+    approval_deadline_s: float | None = field(default=None, metadata=mcp_entries.DEADLINE)
 
 
 def entry_of(raw: str | Mapping[str, t.Any]) -> ToolEntry:
@@ -136,7 +138,16 @@ def _entry(inline: _Inline, raw: Mapping[str, t.Any]) -> ToolEntry:
     elif "result" in raw:
         kind = "result"
     parameters = OPEN_OBJECT if inline.parameters is None else inline.parameters
-    return ToolEntry(inline.name, kind, inline.description, parameters, http, inline.result, inline.approval)
+    return ToolEntry(
+        inline.name,
+        kind,
+        inline.description,
+        parameters,
+        http,
+        inline.result,
+        inline.approval,
+        inline.approval_deadline_s,
+    )
 
 
 def _unknown_name(name: str, path: str, registered: Collection[str]) -> list[Problem]:

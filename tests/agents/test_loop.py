@@ -13,13 +13,16 @@ from app.agents.loop import (
     AskModel,
     CallResult,
     Done,
-    Hold,
     RunTools,
     SettleUnknown,
     Truncated,
     TurnResult,
+    decision_key,
     next_action,
+    told_key,
+    used_ids,
 )
+from plugins.spec.decisions import Answer
 from providers.spec import ToolCallReady
 
 
@@ -59,14 +62,24 @@ def test_a_turn_with_complete_calls_runs_them_whatever_its_label_says(reason: st
     assert next_action([turn(0, a, b, reason=reason)]) == RunTools(0, (a, b))
 
 
-def test_calls_that_a_person_has_to_allow_are_held_and_the_others_run() -> None:
+def decided(n: int, call_id: str, verdict: t.Any = "approve") -> Row:
+    return Row(n, decision_key(call_id), "decision", "done", Answer(decision_key(call_id), verdict, 0))
+
+
+def test_calls_that_a_person_has_to_allow_are_held_beside_the_others() -> None:
     a, b, c = ready("a", name="pay"), ready("b"), ready("c", name="pay")
     rows = [turn(0, a, b, c)]
-    assert next_action(rows, held={"pay"}) == Hold(0, (a, c))
-    rows += [tool(0, "a", "failed"), tool(0, "c", "failed")]
-    assert next_action(rows, held={"pay"}) == RunTools(0, (b,))
-    rows += [tool(0, "b")]
+    assert next_action(rows, held={"pay"}) == RunTools(0, (a, b, c), held=frozenset({"a", "c"}))
+    rows += [tool(0, "b"), decided(0, "a")]
+    assert next_action(rows, held={"pay"}) == RunTools(0, (a, c), held=frozenset({"c"}))
+    rows += [tool(0, "a"), decided(0, "c", "reject"), tool(0, "c", "failed")]
     assert next_action(rows, held={"pay"}) == AskModel(1)
+
+
+def test_a_decision_of_an_earlier_turn_allows_no_call_of_a_later_one() -> None:
+    a = ready("a", name="pay")
+    rows = [turn(0, a), decided(0, "a"), tool(0, "a"), turn(1, a)]
+    assert next_action(rows, held={"pay"}) == RunTools(1, (a,), held=frozenset({"a"}))
 
 
 def test_nobody_is_asked_about_what_cannot_run() -> None:
@@ -78,15 +91,28 @@ def test_nobody_is_asked_about_what_cannot_run() -> None:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.sampled_from(["clock", "pay", "send"]), max_size=6), st.sets(st.sampled_from(["pay", "send"]))
+    st.lists(st.sampled_from(["clock", "pay", "send"]), max_size=6),
+    st.sets(st.sampled_from(["pay", "send"])),
+    st.data(),
 )
-def test_no_held_call_is_ever_among_those_that_run(names: list[str], held: set[str]) -> None:
+def test_no_held_call_runs_before_its_decision(names: list[str], held: set[str], data: st.DataObject) -> None:
+    """Decisions and results come in any order; each call is settled once."""
     calls = [ready(str(place), name=name) for place, name in enumerate(names)]
-    rows, settled = [turn(0, *calls)], []
-    while isinstance(action := next_action(rows, held=held), (Hold, RunTools)):
-        assert {call.name in held for call in action.calls} == {isinstance(action, Hold)}
-        settled += [call.id for call in action.calls]
-        rows += [tool(0, call.id) for call in action.calls]
+    rows, settled, allowed = [turn(0, *calls)], [], set()
+    while isinstance(action := next_action(rows, held=held), RunTools):
+        may_run = [call for call in action.calls if call.id not in action.held]
+        assert all(call.name not in held or call.id in allowed for call in may_run)
+        assert all(
+            call.name in held and call.id not in allowed for call in action.calls if call.id in action.held
+        )
+        steps = [*(("run", call.id) for call in may_run), *(("decide", name) for name in sorted(action.held))]
+        what, call_id = data.draw(st.sampled_from(steps))
+        if what == "run":
+            settled.append(call_id)
+            rows.append(tool(0, call_id))
+        else:
+            allowed.add(call_id)
+            rows.append(decided(0, call_id))
     assert sorted(settled) == sorted(call.id for call in calls)
     assert action == (AskModel(1) if calls else Done(0))
 
@@ -103,6 +129,33 @@ def test_a_call_of_unknown_outcome_is_settled_not_run_again() -> None:
     a, b = ready("a"), ready("b")
     rows = [turn(0, a, b), tool(0, "a", "started")]
     assert next_action(rows) == SettleUnknown(0, (a,))
+
+
+def test_a_call_of_unknown_outcome_that_may_be_repeated_runs_again() -> None:
+    a, b, c = ready("a"), ready("b"), ready("c", name="pay")
+    rows = [turn(0, a, b, c), tool(0, "a", "started"), tool(0, "b")]
+    assert next_action(rows, repeatable={"clock"}) == RunTools(0, (a, c))
+    rows += [tool(0, "c", "started")]
+    assert next_action(rows, repeatable={"clock"}) == SettleUnknown(0, (c,))
+
+
+def test_an_approved_call_that_began_is_not_asked_about_again() -> None:
+    a = ready("a", name="pay")
+    rows = [turn(0, a), decided(0, "a"), tool(0, "a", "started")]
+    assert next_action(rows, held={"pay"}, repeatable={"pay"}) == RunTools(0, (a,))
+    assert next_action(rows, held={"pay"}) == SettleUnknown(0, (a,))
+
+
+def test_ids_that_were_announced_are_spoken_for_also_in_a_turn_that_was_cut_off() -> None:
+    rows = [
+        Row(0, told_key("a"), "told", "done"),
+        turn(0, ready("a")),
+        tool(0, "a"),
+        Row(1, "turn", "turn", "started"),
+        Row(1, told_key("b"), "told", "done"),
+        Row(0, "asked", "asked", "done"),
+    ]
+    assert used_ids(rows) == {"a", "b"}
 
 
 def test_the_same_call_id_in_two_turns_is_two_calls() -> None:
