@@ -9,6 +9,7 @@ import math
 import os
 
 from app import config as _config
+from app.engine.observe import folder as _folder
 
 _settings = _config.started = _config.load(os.environ)
 _host = f"[{_settings.host}]" if ":" in _settings.host else _settings.host
@@ -35,6 +36,28 @@ loglevel = "warning" if _settings.log_level == "info" else _settings.log_level
 logger_class = "gunicorn.glogging.Logger"
 
 
+# Before a worker imports what counts.
+_metrics = _folder.choose(os.environ, _settings.data_dir, _settings.port) if _settings.metrics else None
+
+
+def on_starting(server):
+    """Begin to count at zero."""
+    if _metrics is not None:
+        _folder.empty(_metrics)
+
+
+def child_exit(server, worker):
+    """A dead worker has nothing open."""
+    if _metrics is not None:
+        _folder.leave(_metrics, worker.pid)
+
+
+def on_exit(server):
+    """Leave nothing behind."""
+    if _metrics is not None:
+        _folder.remove(_metrics)
+
+
 def post_worker_init(worker):
     """Send the program's own log lines where gunicorn's go, without secrets in either."""
     import logging
@@ -43,7 +66,8 @@ def post_worker_init(worker):
     from wsgi import flask_app
 
     log_lines.install(worker.log.error_log.handlers, flask_app.extensions["studio"].store.secrets.opened)
-    root = logging.getLogger("studio")
-    root.handlers = list(worker.log.error_log.handlers)
-    root.setLevel(_settings.log_level.upper())
-    root.propagate = False
+    for name in ("studio", "opentelemetry"):
+        logger = logging.getLogger(name)
+        logger.handlers = list(worker.log.error_log.handlers)
+        logger.setLevel(_settings.log_level.upper())
+        logger.propagate = False

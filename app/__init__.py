@@ -64,6 +64,7 @@ def create_services(settings: Settings | None = None, *, clock: Clock | None = N
 
     from app import builtins, config
     from app.clock import SystemClock
+    from app.engine.observe.observer import Observing
     from app.engine.services import Services
     from app.engine.threads import ToolThreads
     from app.store import Store
@@ -78,6 +79,7 @@ def create_services(settings: Settings | None = None, *, clock: Clock | None = N
         plugins=builtins.registry(settings, __version__),
         clock=clock or SystemClock(),
         threads=ToolThreads(settings.tool_threads),
+        observing=Observing.of(settings, store.secrets.opened, __version__),
     )
 
 

@@ -292,6 +292,36 @@ class Settings:
         "info",
         "Lowest level of log lines that are written.",
     )
+    traces: str = _setting(
+        "STUDIO_TRACES",
+        kinds.choice("off", "otlp"),
+        "off",
+        "otlp: runs are told as OpenTelemetry spans, sent by OTLP over HTTP to where OTEL_EXPORTER_OTLP_ENDPOINT says. "
+        "See [Observability](../observability.md).",
+    )
+    trace_content: bool = _setting(
+        "STUDIO_TRACE_CONTENT",
+        kinds.SWITCH,
+        False,
+        "Whether spans also hold what was said: prompts, answers, arguments and results of tools. Nobody's in a secret "
+        "vote.",
+        shown="false",
+    )
+    metrics: bool = _setting(
+        "STUDIO_METRICS",
+        kinds.SWITCH,
+        False,
+        "Whether GET /metrics tells Prometheus how the server fares.",
+        shown="false",
+    )
+    metrics_token: str = _setting(
+        "STUDIO_METRICS_TOKEN",
+        kinds.TEXT,
+        "",
+        "A token that may read /metrics, sent as Authorization: Bearer, and nothing else. Keys with scope read may too.",
+        shown="none",
+        secret=True,
+    )
     access_log: str = _setting(
         "STUDIO_ACCESS_LOG",
         kinds.TEXT,

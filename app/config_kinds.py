@@ -21,6 +21,11 @@ if t.TYPE_CHECKING:
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+_SWITCHES = {
+    **dict.fromkeys(("true", "on", "yes", "1"), True),
+    **dict.fromkeys(("false", "off", "no", "0"), False),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -72,6 +77,13 @@ def choice(*names: str) -> Kind:
         return text.lower()
 
     return Kind(span, parse)
+
+
+def _switch(text: str) -> bool:
+    value = _SWITCHES.get(text.lower())
+    if value is None:
+        raise ValueError("give true or false")
+    return value
 
 
 def url(*schemes: str) -> Kind:
@@ -131,6 +143,7 @@ def _mcp_servers(text: str) -> Mapping[str, McpServer]:
 PATH = Kind("a path", Path)
 MCP = Kind("a path of a JSON or YAML file", _mcp_servers)
 TEXT = Kind("text", str)
+SWITCH = Kind("true or false", _switch)
 NETWORKS = Kind("networks such as 10.0.0.0/8, separated by commas", _networks)
 FERNET_KEYS = Kind("Fernet keys, separated by commas", _fernet_keys)
 DATABASE = Kind("sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME", _database)

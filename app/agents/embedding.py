@@ -16,7 +16,8 @@ from app.agents import backoff
 from app.agents.quiet import log
 from app.agents.usage import Spent
 from plugins.spec import BlockContext, ResolvedEmbedding
-from providers.spec import EmbeddingRequest, ProviderError, Usage, Waits
+from plugins.spec.observer import CallEnd, SeenCall
+from providers.spec import EmbeddingRequest, ModelFinished, ProviderError, Usage, Waits
 from providers.tokens import by_length
 
 _MILLION = 1e6
@@ -38,6 +39,9 @@ class Surroundings(t.Protocol):
     def limited(self, seconds: float, make: Callable[[], BaseException]) -> AbstractContextManager[t.Any]:
         """While open, ``seconds`` are all there is."""
 
+    def begins(self, model: ResolvedEmbedding) -> SeenCall | None:
+        """A call begins; whoever looks at it."""
+
     def used(self, spent: Spent) -> None:
         """What a call used."""
 
@@ -54,6 +58,11 @@ class InBlock:
         self.sleep = context.sleep
         self.slot = context.slot
         self.limited = context.limited
+
+    def begins(self, model: ResolvedEmbedding) -> SeenCall | None:
+        """See :class:`Surroundings`."""
+        observer = self._context.observer
+        return None if observer is None else observer.model_call(self._context.block, model, None)
 
     def used(self, spent: Spent) -> None:
         """See :class:`Surroundings`."""
@@ -130,8 +139,19 @@ def _call(
     around: Surroundings, model: ResolvedEmbedding, request: EmbeddingRequest, limit_s: float
 ) -> Sequence[array[float]]:
     with around.slot(model), around.limited(limit_s, lambda: _TooLong(limit_s)):
-        found = model.wire.embed(request, model.connection, around.waits)
-    around.used(_spent(model, request, found.usage))
+        seen = around.begins(model)
+        end = CallEnd()
+        try:
+            found = model.wire.embed(request, model.connection, around.waits)
+            spent = _spent(model, request, found.usage)
+            end = CallEnd(ModelFinished("stop", found.usage, None), None, spent.tokens)
+        except ProviderError as error:
+            end = CallEnd(error=error)
+            raise
+        finally:
+            if seen is not None:
+                seen.ended(end)
+    around.used(spent)
     return found.vectors
 
 

@@ -100,6 +100,7 @@ def _services() -> Iterator[Services]:
         services.runs.close()
         services.threads.close()
         services.mcp.close()
+        services.observing.close(3.0)
         services.store.close()
 
 

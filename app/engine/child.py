@@ -25,6 +25,7 @@ if t.TYPE_CHECKING:
     from app.engine.journal import Journal
     from app.engine.limits import QueueTime
     from app.engine.memory import RunMemories
+    from app.engine.observe.observer import RunObserver
     from app.engine.run import Run, RunRequest
     from app.engine.services import Services
     from app.state import RunState
@@ -47,6 +48,7 @@ class ChildRun:
         self.journal: Journal = outer.journal
         self.memories: RunMemories = outer.memories
         self.queue_time: QueueTime = outer.queue_time
+        self.observer: RunObserver | None = outer.observer
         self.standing: Standing = outer.standing
         self.caught: list[str] = []
         self.path = f"{block}/"

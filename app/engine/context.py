@@ -64,6 +64,7 @@ class RunningBlock:
         self.show_thinking = run.request.show_thinking
         self.predecessors: Sequence[str] = run.request.workflow.predecessors(block.id)
         self.settings = services.settings
+        self.observer = run.observer
         self.emit = run.emitter.emit
         self.flush = run.emitter.flush
         self.now_ms = services.clock.now_ms

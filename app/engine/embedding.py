@@ -173,6 +173,9 @@ class _Beside:
             model.family.id, model.max_concurrency, "documents", self._scope, now_ms, QueueTime(now_ms)
         )
 
+    def begins(self, model: ResolvedEmbedding) -> None:
+        """Nobody looks at what is done outside of runs."""
+
     def used(self, spent: Spent) -> None:
         """Add it up."""
         made = self._made

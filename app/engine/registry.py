@@ -64,6 +64,7 @@ class RunRegistry:
                 spawn_service(self._every, STOP_S, self._stop_asked, "looking for runs to stop"),
                 spawn_service(self._every, SWEEP_S, self._retained.sweep, "letting go of old run logs"),
             ]
+            self._tasks += self._services.observing.open(self._services)
 
     def admit(self, key_id: str | None, address: str | None) -> None:
         """Refuse before the first byte what could not be served.
@@ -107,6 +108,7 @@ class RunRegistry:
         """
         run = Run(self._services, request, self._ended)
         self._services.store.runs.started(run.record_started())
+        self._services.observing.attach(run)
         for subscriber in subscribers:
             run.attach(subscriber)
         for reader in readers:
@@ -137,6 +139,7 @@ class RunRegistry:
 
     def _ended(self, run: Run) -> None:
         self._runs.pop(run.id, None)
+        self._services.observing.detach(run)
         if run.request.key_id is not None:
             _less(self._by_key, run.request.key_id)
         address = self._addresses.pop(run.id, None)

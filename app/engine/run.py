@@ -26,6 +26,7 @@ from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
 from app.engine.memory import RunMemories
+from app.engine.observe.observer import RunObserver
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
 from app.engine.region import RegionRun, run_body
@@ -58,6 +59,7 @@ class RunRequest:
     :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
     :ivar thread: the thread it has entered; None outside of any.
     :ivar selections: what its starter selected of the outputs; None: nothing was selected.
+    :ivar traceparent: the header of this name that the request came with.
     """
 
     run_id: str
@@ -73,6 +75,7 @@ class RunRequest:
     show_thinking: bool = False
     thread: ThreadRow | None = None
     selections: tuple[Selection, ...] | None = None
+    traceparent: str | None = None
 
     @property
     def thread_id(self) -> str | None:
@@ -100,6 +103,8 @@ class Run:
         self.created_at = services.clock.now_ms()
         self.detail = ""
         self.failed_model = ""
+        #: Who looks at it from outside; None: nobody.
+        self.observer: RunObserver | None = None
         self.ending: ev.Terminal | None = None
         #: How it stood when it was stopped.
         self.standing = Standing()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from app.clock import Clock, SystemClock
 from app.engine.limits import Limits
 from app.engine.mcp_client import McpClient
+from app.engine.observe.observer import Observing
 from app.engine.threads import ToolThreads
 from plugins.registry import Registry
 
@@ -22,8 +23,8 @@ if t.TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Services:
-    """Settings, store, plugin registry, clock, tool threads, slots for model calls, MCP servers, and the runs of
-    this process.
+    """Settings, store, plugin registry, clock, tool threads, slots for model calls, who looks at runs, MCP servers,
+    and the runs of this process.
     """
 
     settings: Settings
@@ -32,6 +33,7 @@ class Services:
     clock: Clock = field(default_factory=SystemClock)
     threads: ToolThreads = field(default_factory=ToolThreads)
     limits: Limits = field(default_factory=Limits)
+    observing: Observing = field(default_factory=Observing)
     mcp: McpClient = field(init=False)
     runs: RunRegistry = field(init=False)
 

@@ -26,6 +26,7 @@ def install(app: Flask, services: Services) -> None:
         http,
         memory,
         meta,
+        metrics,
         pages,
         run_events,
         run_list,
@@ -49,4 +50,5 @@ def install(app: Flask, services: Services) -> None:
     documents.install(app)
     capability_table.install(app, services)
     meta.install(app)
+    metrics.install(app)
     pages.install(app)

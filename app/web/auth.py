@@ -7,13 +7,14 @@ generated from the same table. A key's plain text is never kept, logged or compa
 from __future__ import annotations
 
 import hashlib
+import hmac
 import typing as t
 from dataclasses import dataclass
 
 from flask import Flask, Response, g, request
 
 from app.web.errors import forbidden, unauthorized
-from app.web.http import preflight
+from app.web.http import preflight, services
 
 if t.TYPE_CHECKING:
     from app.store import Store
@@ -32,6 +33,7 @@ class Credential:
     :ivar scope: what the key must be allowed; ``admin`` holds every scope.
     :ivar own: what a key reaches of runs and threads. ``all``: every one. ``also``: without ``scope`` those it
         started. ``only``: just those it started, unless it is ``admin``.
+    :ivar bearer: the key may come as ``Authorization: Bearer`` too, and so may the token of the metrics.
     """
 
     method: str
@@ -39,6 +41,7 @@ class Credential:
     kind: t.Literal["open", "key", "public"]
     scope: str = ""
     own: t.Literal["all", "also", "only"] = "all"
+    bearer: bool = False
 
 
 #: Every route of the program.
@@ -65,6 +68,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/documents/<document_id>", "key", "read"),
     Credential("DELETE", "/api/documents/<document_id>", "key", "admin"),
     Credential("GET", "/api/plugins", "key", "read"),
+    Credential("GET", "/metrics", "key", "read", bearer=True),
     Credential("GET", "/api/health", "open"),
     Credential("GET", "/api/capabilities", "open"),
     Credential("GET", "/", "open"),
@@ -157,8 +161,22 @@ def install(app: Flask, store: Store) -> None:
     app.before_request(check)
 
 
+def _bearer(header: str) -> str | None:
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _is_metrics_token(sent: str) -> bool:
+    token = services().settings.metrics_token
+    return bool(token) and hmac.compare_digest(token.encode(), sent.encode("utf-8", "surrogateescape"))
+
+
 def _authenticate(keys: KeyCache, row: Credential) -> Caller:
     sent: str | None = request.environ.get("HTTP_X_API_KEY")
+    if sent is None and row.bearer:
+        sent = _bearer(request.environ.get("HTTP_AUTHORIZATION", ""))
+        if sent is not None and _is_metrics_token(sent):
+            return Caller(None, frozenset({row.scope}))
     if sent is None:
         if row.kind == "public":
             return ANONYMOUS  # the view lets it in where the workflow is public

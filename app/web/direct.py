@@ -35,6 +35,9 @@ WORKER_KEY = "studio.worker"
 #: they end in that time, and else they are for their readers to attach to again.
 RELAYED_S = 2.0
 
+#: Seconds in which spans that were not sent yet are sent; a receiver that does not take them holds up no stop.
+FLUSH_S = 3.0
+
 _WRITE = 2
 _PIECE = 64 * 1024
 _DISCARD_READS = 16
@@ -76,6 +79,7 @@ class StreamMiddleware:
             streams.cut_all()
         services.runs.close()
         services.mcp.close()
+        services.observing.close(min(FLUSH_S, _left(until)))
         services.store.close()
 
     def __call__(self, environ: dict[str, t.Any], start_response: Callable[..., t.Any]) -> Iterable[bytes]:

@@ -12,6 +12,7 @@ from plugins.spec.detectors import Detector
 from plugins.spec.families import ResolvedEmbedding, ResolvedModel
 from plugins.spec.journal import BlockJournal
 from plugins.spec.memory import Memory
+from plugins.spec.observer import CallObserver
 from plugins.spec.tools import Tool
 from providers.spec import Waits
 
@@ -230,6 +231,10 @@ class BlockContext(t.Protocol):
 
         What ``fn`` raises is raised here.
         """
+
+    @property
+    def observer(self) -> CallObserver | None:
+        """Who is told of model calls; None: nobody looks."""
 
     @property
     def journal(self) -> BlockJournal:
