@@ -58,7 +58,7 @@ class DecisionRow:
     :ivar node: the block's name on the graph and run surfaces.
     :ivar review: what the person is shown. :ivar input_hash: of what was asked about.
     :ivar subject: what can be approved for the rest of the thread; None: nothing can.
-    :ivar state: ``open``, ``answered``, ``expired``, ``cancelled`` (the run has ended before).
+    :ivar state: ``open``, ``answered``, ``expired``, ``cancelled`` (nobody waits for it any more).
     :ivar answer: as it was given to :meth:`app.store.decisions.Decisions.answer`.
     :ivar answered_by: who, for the record. :ivar answered_at: when it was accepted or found expired.
     :ivar taken_at: when the run took note of it, or ended without.
@@ -108,6 +108,7 @@ class Checkpoint:
     :ivar steps: inserted, or put in place of the row of the same key. :ivar forgotten: dropped before that.
     :ivar log: what was said since the last checkpoint. :ivar asks: new decisions; one that is there already is kept.
     :ivar taken: ids of decisions whose answers the run has taken note of.
+    :ivar withdrawn: ids of decisions that nobody waits for any more; those that are open are cancelled.
     :ivar seq_reserved: numbers up to this one may be used before the next checkpoint; None leaves it. Never lowered.
     :ivar human_wait_ms: what the run has waited for people in all; also says that the wait since ``paused_at`` is in
         it. None leaves both.
@@ -120,6 +121,7 @@ class Checkpoint:
     log: LogBatch | None = None
     asks: Sequence[DecisionRow] = ()
     taken: Sequence[str] = ()
+    withdrawn: Sequence[str] = ()
     seq_reserved: int | None = None
     human_wait_ms: int | None = None
     pause: Pause | None = None

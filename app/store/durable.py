@@ -86,6 +86,8 @@ class Durable:
             stand = [self._ask(link, values) for values in asks]
             for taken in checkpoint.taken:
                 link.execute(self._do["take"], {"run": run_id, "decision": taken, "at": now})
+            for withdrawn in checkpoint.withdrawn:
+                link.execute(self._do["withdraw"], {"run": run_id, "decision": withdrawn})
             self._mark(link, run_id, checkpoint)
             if pause is not None:
                 link.execute(self._do["pause"], pause.run)

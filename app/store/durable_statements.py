@@ -33,6 +33,7 @@ _TEXT = {
         ON CONFLICT ({", ".join(_KEY)}) DO NOTHING
     """,
     "take": f"UPDATE decisions SET taken_at = :at WHERE id = :decision AND run_id = :run AND {_LEFT}",
+    "withdraw": "UPDATE decisions SET state = 'cancelled' WHERE id = :decision AND run_id = :run AND state = 'open'",
     "left": f"SELECT 1 FROM decisions WHERE run_id = :run AND {_LEFT} LIMIT 1",
     "reserve": "UPDATE runs SET seq_reserved = :upto WHERE id = :run AND seq_reserved < :upto",
     "waited": "UPDATE runs SET human_wait_ms = :waited, paused_at = NULL WHERE id = :run",
