@@ -17,6 +17,7 @@ from jinja2 import pass_environment
 from jinja2.runtime import Undefined
 
 from app import encoding
+from app.agents.citations import cited
 from app.agents.template_budget import Refused, current
 from app.agents.template_operators import printf, settled, text
 from app.workflows.template_syntax import FILTERS, TESTS, words
@@ -215,6 +216,13 @@ def _b64encode(value: t.Any) -> str:
     return base64.b64encode(data).decode()
 
 
+def _cited(value: t.Any, passages: t.Any = None) -> list[t.Any]:
+    """The passages a text cites: ``{{ blocks.answer.content | cited(blocks.find.results) }}``."""
+    if isinstance(value, Undefined) or not isinstance(passages, (list, tuple)):
+        return []
+    return cited(_slow(text(value)), passages)
+
+
 #: Filters of one text.
 _TEXT: dict[str, Callable[..., t.Any]] = {
     "capitalize": lambda value: text(value).capitalize(),
@@ -232,6 +240,7 @@ _TEXT: dict[str, Callable[..., t.Any]] = {
     "truncate": _truncate,
     "urlencode": _urlencode,
     "b64encode": _b64encode,
+    "cited": _cited,
 }
 #: Filters that look at everything in a list: it is made whole and weighed first.
 _WHOLE: dict[str, Callable[..., t.Any]] = {

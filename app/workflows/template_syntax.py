@@ -32,7 +32,7 @@ MAX_DEPTH = 60
 MAX_LOOPS = 6
 
 FILTERS = words(
-    "abs b64encode batch capitalize center count d default dictsort first float format groupby indent int items "
+    "abs b64encode batch capitalize center cited count d default dictsort first float format groupby indent int items "
     "join last length list lower map max min reject rejectattr replace reverse round select selectattr "
     "slice sort string sum title tojson trim truncate unique upper urlencode wordcount wordwrap"
 )
@@ -88,7 +88,8 @@ def braced(expression: str) -> str:
 def in_braces(value: t.Any, expression: bool | str) -> t.Any:
     """``value`` with its expressions :func:`braced`, so that they can be judged as templates.
 
-    :param expression: whether a text here is one; or the member that is one, in each object of a list.
+    :param expression: whether a text here is one; or the member that is one, in each object of a list, and then a text
+        in the list is one, too.
     """
     if expression is True and isinstance(value, str):
         return braced(value)
@@ -98,6 +99,8 @@ def in_braces(value: t.Any, expression: bool | str) -> t.Any:
 
 
 def _member_in_braces(item: t.Any, name: str) -> t.Any:
+    if isinstance(item, str):
+        return braced(item)
     there = isinstance(item, Mapping) and isinstance(item.get(name), str)
     return {**item, name: braced(item[name])} if there else item
 
