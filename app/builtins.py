@@ -84,6 +84,7 @@ class Builtins:
     def block_types(self) -> Iterable[BlockType]:
         """Every block type, as the reference lists them."""
         from app.blocks.agent import AGENT
+        from app.blocks.approval import APPROVAL
         from app.blocks.condition import CONDITION
         from app.blocks.debate import DEBATE
         from app.blocks.guardrail import GUARDRAIL
@@ -102,7 +103,7 @@ class Builtins:
 
         return [
             *(START, AGENT, CONDITION, ROUTER, LOOP, PARALLEL, SEQUENTIAL, DEBATE, VOTE),
-            *(GUARDRAIL, RETRIEVE, TOOL, HTTP, WORKFLOW, SET, RESPONSE),
+            *(GUARDRAIL, APPROVAL, RETRIEVE, TOOL, HTTP, WORKFLOW, SET, RESPONSE),
         ]
 
     @hookimpl

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from app.agents.driver import message
 from app.agents.guard_checks import check_problems, decide, uses
+from app.agents.said import said_before
 from app.schemas.paths import join
 from plugins.spec.blocks import BlockContext, BlockType
 
@@ -77,14 +78,8 @@ def run(context: BlockContext, config: GuardrailConfig) -> Mapping[str, t.Any]:
 
 def _before(context: BlockContext) -> str:
     """What the blocks before it said, else what the run was asked."""
-    outputs = context.variables()["blocks"]
-    found = []
-    for block in context.predecessors:
-        output = outputs.get(block)
-        if isinstance(output, Mapping):
-            said = output.get("content", output.get("text"))
-            found += [said] if isinstance(said, str) else []
-    return "\n\n".join(found) if found else message(context)
+    said = said_before(context)
+    return message(context) if said is None else said
 
 
 GUARDRAIL = BlockType(

@@ -1,7 +1,8 @@
 """Who speaks in a workflow, for surfaces that show what every block says (contract section 5).
 
-Law of this room: decided once, from the compiled workflow. What a guardrail checks does not speak for itself: the
-guardrail does, once it has passed. What a response block makes is told where nobody has given the answer.
+Law of this room: decided once, from the compiled workflow. What a guardrail checks, or a person approves, does not
+speak for itself: the guardrail or the approval does, once it has passed. What a response block makes is told where
+nobody has given the answer.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.workflows.compiled import AGENT, GUARDRAIL, RESPONSE, CompiledBlock, CompiledWorkflow
+from app.workflows.compiled import AGENT, RELEASES, RESPONSE, CompiledBlock, CompiledWorkflow
 from app.workflows.template_syntax import ANY_BLOCK, references
 
 
@@ -20,7 +21,7 @@ class Voices:
     :ivar speakers: blocks that speak.
     :ivar answers: those of them whose output reaches the run's output.
     :ivar lone: the one whose text goes out as it is written; None: all text goes out whole.
-    :ivar relays: guardrails that speak the text that they let through, also where others go on with it.
+    :ivar relays: guardrails and approvals that speak the text they let through, also where others go on with it.
     :ivar closing: response blocks; they speak, for the run, where none of ``answers`` has.
     """
 
@@ -63,8 +64,8 @@ def _answers(workflow: CompiledWorkflow, path: str = "") -> Iterator[str]:
 
 
 def _relays(workflow: CompiledWorkflow, path: str = "") -> Iterator[str]:
-    """Guardrails that check what others say, and so hand it on wherever they stand."""
-    for guard, checked in _guardrails(workflow):
+    """Guardrails and approvals that look at what others say, and so hand it on wherever they stand."""
+    for guard, checked in _releases(workflow):
         if any(workflow.blocks[block].type.answers or block in workflow.children for block in checked):
             yield path + guard
     for block, child in workflow.children.items():
@@ -72,18 +73,18 @@ def _relays(workflow: CompiledWorkflow, path: str = "") -> Iterator[str]:
 
 
 def _checked(workflow: CompiledWorkflow) -> frozenset[str]:
-    """Blocks whose output a guardrail looks at."""
-    return frozenset().union(*(checked for _, checked in _guardrails(workflow)))
+    """Blocks whose output a guardrail or an approval looks at."""
+    return frozenset().union(*(checked for _, checked in _releases(workflow)))
 
 
-def _guardrails(workflow: CompiledWorkflow) -> Iterator[tuple[str, frozenset[str]]]:
-    """Each guardrail, and the blocks whose output it looks at."""
+def _releases(workflow: CompiledWorkflow) -> Iterator[tuple[str, frozenset[str]]]:
+    """Each guardrail and approval, and the blocks whose output it looks at."""
     for block in workflow.blocks.values():
-        if block.type.type_name == GUARDRAIL:
-            given = getattr(block.config, "input", None)
+        if block.type.type_name in RELEASES:
+            given = getattr(block.config, RELEASES[block.type.type_name], None)
             read = set(workflow.predecessors(block.id)) if given is None else references(given)
             if ANY_BLOCK in read:
-                read |= {other.id for other in workflow.blocks.values() if other.type.type_name != GUARDRAIL}
+                read |= {o.id for o in workflow.blocks.values() if o.type.type_name not in RELEASES}
             yield block.id, frozenset(read & workflow.blocks.keys())
 
 

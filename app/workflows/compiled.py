@@ -24,6 +24,8 @@ RESPONSE = "response"
 GUARDRAIL = "guardrail"
 #: The block type that is itself a question to a person.
 APPROVAL = "approval"
+#: Types that let a text of others through, or do not: they speak in its place. The config field that names the text.
+RELEASES: Mapping[str, str] = {GUARDRAIL: "input", APPROVAL: "draft"}
 #: How deep workflows may run inside one another: the children, their children, and so on.
 MAX_DEPTH = 8
 
@@ -220,7 +222,8 @@ class CompiledWorkflow:
         ``selectedOutputs`` absent): agents, and what speaks in their place.
 
         With response blocks: those whose output they hand on. Without: those that may come last, also in the body of a
-        block that does. A guardrail speaks for what it checks, so that nothing of it is shown before it has passed.
+        block that does. A guardrail or an approval speaks for what it looks at, so that nothing of it is shown before
+        it has passed.
         """
         return self._answer_agents
 
@@ -242,7 +245,7 @@ class CompiledWorkflow:
         direct predecessors when it has no body.
         """
         found = {b.id for b in self.blocks.values() if b.type.answers and self._is_read(b)}
-        return frozenset(self._through_guardrails(found))
+        return frozenset(self._through_releases(found))
 
     def reaches_output(self, block: str) -> bool:
         """Whether what a block gives is in the run's output, or a response block hands it on."""
@@ -276,14 +279,14 @@ class CompiledWorkflow:
         )
         return frozenset().union(*map(self.predecessors, without))
 
-    def _through_guardrails(self, found: set[str]) -> set[str]:
-        """``found`` with what guardrails check replaced by the guardrails, the last one of a chain."""
+    def _through_releases(self, found: set[str]) -> set[str]:
+        """``found`` with what others look at before it is let through replaced by those, the last one of a chain."""
         gone: set[str] = set()
         while True:
             behind = {
                 checked: guard.id
                 for guard in self.blocks.values()
-                if guard.type.type_name == GUARDRAIL and guard.id not in gone
+                if guard.type.type_name in RELEASES and guard.id not in gone
                 for checked in self._checked_by(guard, found) - {guard.id}
             }
             if not behind:
@@ -292,7 +295,7 @@ class CompiledWorkflow:
             found = (found | set(behind.values())) - gone
 
     def _checked_by(self, guard: CompiledBlock, found: set[str]) -> set[str]:
-        template = getattr(guard.config, "input", None)
+        template = getattr(guard.config, RELEASES[guard.type.type_name], None)
         checked = set(self.predecessors(guard.id) if template is None else references(template))
         return found if ANY_BLOCK in checked else checked & found
 
@@ -325,7 +328,7 @@ def _ways(block: CompiledBlock) -> set[str]:
     kind = block.type
     named = kind.named(block.config) if kind.named is not None else ()
     fixed = {handle for handle in kind.handles if not handle.endswith(":")}
-    return (fixed | set(named)) - {"error", *kind.returns, *block.bodies}
+    return (fixed | set(named)) - {"error", *kind.returns, *kind.fails_without, *block.bodies}
 
 
 def _read_by(body: t.Any) -> set[str]:

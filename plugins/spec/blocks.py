@@ -331,6 +331,7 @@ class BlockType:
     :ivar returns: handles whose bodies' last blocks lead back to this block: the only legal cycles.
     :ivar uses: what a config names beside ``model`` and ``fallbacks``, by config; at most one ``workflow``.
     :ivar needs: handles that an edge has to leave by, by config.
+    :ivar fails_without: handles that fail the block where no edge leaves by them: it never ends a run by one.
     :ivar answers: its output's ``content`` is text for the reader, settled (``AnswerSettled``) once it is final.
     :ivar named: handles that depend on the config, e.g. a router's ``route:<name>``; ``handles`` then has ``route:``.
     """
@@ -349,4 +350,5 @@ class BlockType:
     named: Callable[[t.Any], tuple[str, ...]] | None = None
     answers: bool = False
     needs: Callable[[t.Any], tuple[str, ...]] | None = None
+    fails_without: tuple[str, ...] = ()
     uses: Callable[[t.Any], tuple[Use, ...]] | None = None
