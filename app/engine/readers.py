@@ -12,6 +12,14 @@ from collections.abc import Callable
 from gevent import get_hub
 
 
+@t.runtime_checkable
+class Detachable(t.Protocol):
+    """A reader whose stream can say that it ends although the run does not."""
+
+    def detached(self, now_ms: int) -> None:
+        """Say so. Never switches greenlets."""
+
+
 def _nothing() -> None:
     """What to abandon once the run has ended."""
 
@@ -56,6 +64,16 @@ class Readers:
         else:
             self._timer = get_hub().loop.timer(self._grace_s)
             self._timer.start(self._abandon)
+
+    def detach(self, now_ms: int) -> None:
+        """The run goes on in another process: the streams that read it here end, and say so. Nobody's leaving means
+        anything after that.
+        """
+        readers = self._readers
+        self.close()
+        for reader in readers:
+            if isinstance(reader, Detachable):
+                reader.detached(now_ms)
 
     def close(self) -> None:
         """The run is ending: nobody's leaving matters any more, and nothing of the run is held."""

@@ -345,8 +345,10 @@ class RunEvents:
         yield from self._plain(event)
 
     def _paused(self, event: ev.RunPaused) -> Iterator[_Item]:
-        for ask in self._decisions:
-            yield "workflow_paused", ask_of(ask, self._options.rights.payloads), False
+        asked = {ask.pause_id: ask for ask in self._decisions}
+        for pause_id, _ in event.pauses:
+            if pause_id in asked:
+                yield "workflow_paused", ask_of(asked[pause_id], self._options.rights.payloads), False
         yield self._flow_state()
         yield "done", {"usage": snake_usage(event.usage), "status": "paused"}, False
 

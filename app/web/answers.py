@@ -129,7 +129,7 @@ def closed(row: DecisionRow) -> ApiError:
     if row.state == "expired":
         message = f"The time for the decision '{row.id}' was up at {at}; the run goes on without it."
         return ApiError(409, "decision_expired", message, [Problem("expiredAt", at)])
-    return ApiError(409, "not_paused", f"The run of the decision '{row.id}' has ended; nobody waits for it.")
+    return ApiError(409, "not_paused", f"Nothing waits for the decision '{row.id}' any more.")
 
 
 def _not_paused(run_id: str, status: str | None) -> ApiError:

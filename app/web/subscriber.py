@@ -180,6 +180,17 @@ class Subscriber:
             else:
                 self._open()
 
+    def detached(self, now_ms: int) -> None:
+        """The run goes on elsewhere: tell the client to attach again, and end the stream."""
+        if self.closed or self.projection.done:
+            return
+        seq = self.run.log.last if self.run is not None and self._replay is None else 0
+        if self._replay is not None:
+            seq = self._replay.cursor
+            self._replay = None
+        self._batch.append(self.projection.detached(seq, now_ms))
+        self.flush()
+
     def finished(self) -> None:
         """The client has the whole body."""
         if not self.closed:
