@@ -60,6 +60,7 @@ class RunRequest:
     :ivar thread: the thread it has entered; None outside of any.
     :ivar selections: what its starter selected of the outputs; None: nothing was selected.
     :ivar traceparent: the header of this name that the request came with.
+    :ivar origin: the surface it came in on (``surface``) and what was agreed there, JSON: a resume goes on in it.
     """
 
     run_id: str
@@ -76,6 +77,7 @@ class RunRequest:
     thread: ThreadRow | None = None
     selections: tuple[Selection, ...] | None = None
     traceparent: str | None = None
+    origin: Mapping[str, t.Any] | None = None
 
     @property
     def thread_id(self) -> str | None:
