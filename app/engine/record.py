@@ -47,6 +47,8 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
         # At its end the run says with which number: what is told of it later goes on from there.
         "seq_reserved": 0 if terminal is None else run.log.last + 1,
         "model_failures": _model_failures(state) or None,
+        # Of others nobody asks.
+        "origin": request.origin if request.workflow.durable else None,
     }
     return row
 

@@ -108,7 +108,9 @@ class RunEvents:
         """See :class:`app.streams.projection.Projection`."""
         self.done = True
         # It is no event of the run, so it has no id.
-        return sse.RETRY + frame(self._options, max(seq, 1), ts, "detached", {"retry_ms": sse.RETRY_MS}, False)
+        return sse.RETRY + frame(
+            self._options, max(seq, 1), ts, "detached", {"retry_ms": sse.RETRY_MS}, False
+        )
 
     def gap(self, envelope: ev.Envelope, state: RunState) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
