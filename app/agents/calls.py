@@ -66,10 +66,21 @@ class Batch:
         elif free:
             self._context.gather([self._job(call) for call in free])
 
-    def refuse(self, call: ToolCallReady, message: str, ran: bool = False) -> None:
-        """Settle a call ``error`` without running it; the model is told ``message``. ``ran``: it was begun before."""
+    def refuse(self, call: ToolCallReady, message: str) -> None:
+        """Settle a call ``error`` without running it; the model is told ``message``."""
+        self._settle(call, self._failed(call, message, ran=False))
+
+    def unknown(self, call: ToolCallReady) -> None:
+        """Settle a call ``error`` that had begun in a process that is gone."""
+        decided = self._decided(call)
+        changed = None if decided is None else approval.changed(decided)
+        self._settle(_with(call, changed), self._failed(call, UNKNOWN, ran=True, changed=changed))
+
+    def _failed(
+        self, call: ToolCallReady, message: str, ran: bool, changed: dict[str, t.Any] | None = None
+    ) -> CallResult:
         now = self._context.now_ms()
-        self._settle(call, CallResult(call.id, call.name, message, {"error": message}, True, now, now, ran))
+        return CallResult(call.id, call.name, message, {"error": message}, True, now, now, ran, changed)
 
     def _problem(self, call: ToolCallReady) -> str | None:
         if call.error is not None:
@@ -150,7 +161,7 @@ class Batch:
             if problem is not None:
                 self.refuse(call, f"A person changed the arguments of this call. {problem}")
                 return
-            call = ToolCallReady(call.id, call.name, changed, encoding.dumps(changed).decode())
+            call = _with(call, changed)
         started = self._begin(call)
         content, result, failed = self._answer(call, waits)
         if changed is not None:
@@ -239,3 +250,10 @@ class Batch:
                 result.started_at,
             )
         )
+
+
+def _with(call: ToolCallReady, changed: dict[str, t.Any] | None) -> ToolCallReady:
+    """The call as a person has changed it."""
+    if changed is None:
+        return call
+    return ToolCallReady(call.id, call.name, changed, encoding.dumps(changed).decode())

@@ -13,7 +13,7 @@ from dataclasses import replace
 from app import encoding
 from app import events as ev
 from app.agents import approval, attempts, files, hashes, loop, structured, turn
-from app.agents.calls import UNKNOWN, Batch
+from app.agents.calls import Batch
 from app.agents.chain import Chain
 from app.agents.config import AgentConfig
 from app.agents.mcp_tools import note
@@ -275,9 +275,11 @@ class _Driver:
         if isinstance(action, loop.RunTools) and not action.refuse:
             batch.run(action.calls, action.held)
             return
-        unknown = isinstance(action, loop.SettleUnknown)
         for call in action.calls:
-            batch.refuse(call, UNKNOWN if unknown else _NOT_RUN, unknown)
+            if isinstance(action, loop.SettleUnknown):
+                batch.unknown(call)
+            else:
+                batch.refuse(call, _NOT_RUN)
         self.context.flush()
 
     # -- the answer --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from app.agents import hashes
 from app.agents.approval import lets_run
-from app.agents.calls import UNKNOWN, Batch
+from app.agents.calls import Batch
 from app.agents.loop import CallResult, decision_key
 from app.agents.templates import render_value
 from app.agents.tools import ToolSet, tool_set
@@ -127,7 +127,7 @@ def _call(context: BlockContext, tools: ToolSet, name: str, arguments: t.Any, tu
     row = context.journal.find(turn, call.id)
     unknown = row is not None and row.state == "started" and name not in tools.repeatable
     if unknown:
-        batch.refuse(call, UNKNOWN, ran=True)
+        batch.unknown(call)
     elif row is None or row.state == "started":
         decided = context.journal.find(turn, decision_key(call.id)) is not None
         batch.run([call], () if decided or name not in tools.held else (call.id,))
