@@ -6,10 +6,13 @@ Law of this room: a lost connection is not a stop; what it means is the workflow
 
 from __future__ import annotations
 
+import logging
 import typing as t
 from collections.abc import Callable
 
 from gevent import get_hub
+
+log = logging.getLogger("studio.runs")
 
 
 @t.runtime_checkable
@@ -66,14 +69,18 @@ class Readers:
             self._timer.start(self._abandon)
 
     def detach(self, now_ms: int) -> None:
-        """The run goes on in another process: the streams that read it here end, and say so. Nobody's leaving means
-        anything after that.
+        """The run goes on elsewhere: those who read it on a stream are told so, and nobody's leaving means anything
+        after that.
         """
         readers = self._readers
         self.close()
         for reader in readers:
-            if isinstance(reader, Detachable):
+            if not isinstance(reader, Detachable):
+                continue
+            try:
                 reader.detached(now_ms)
+            except Exception:
+                log.exception("a reader could not be told that its run goes on elsewhere")
 
     def close(self) -> None:
         """The run is ending: nobody's leaving matters any more, and nothing of the run is held."""
