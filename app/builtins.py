@@ -134,8 +134,23 @@ class Builtins:
 
 
 def plugins(settings: Settings, version: str = "") -> tuple[object, ...]:
-    """The plugins every app has, for :func:`plugins.manager.create_manager`."""
-    return (Builtins(settings, version),)
+    """The plugins every app has, for :func:`plugins.manager.create_manager`, and what the settings ask for.
+
+    :raises ConfigError: a graph of another library cannot be served.
+    """
+    own = Builtins(settings, version)
+    return (own, _graphs(settings)) if settings.langgraph_apps else (own,)
+
+
+def _graphs(settings: Settings) -> object:
+    from plugins.langgraph_app import AppProblem, Plugin
+
+    try:
+        return Plugin(settings.langgraph_apps)
+    except AppProblem as problem:
+        target = dict(settings.langgraph_apps)[problem.app]
+        told = SettingProblem("STUDIO_LANGGRAPH_APPS", f"{problem.app}={target}", str(problem))
+        raise ConfigError([told]) from problem
 
 
 def registry(settings: Settings, version: str) -> Registry:

@@ -264,6 +264,20 @@ class Settings:
         10.0,
         "Longest that one installed plugin may take to load (its import and its hooks), and a third of what all may.",
     )
+    chat_workflow: str = _setting(
+        "STUDIO_CHAT_WORKFLOW",
+        kinds.TEXT,
+        "assistant",
+        "Id of the workflow that answers POST /chat when a request names none. `assistant` comes with the program, and "
+        "is there until another one is deployed under this id.",
+    )
+    langgraph_apps: tuple[tuple[str, str], ...] = _setting(
+        "STUDIO_LANGGRAPH_APPS",
+        kinds.APPS,
+        (),
+        "Compiled LangGraph graphs that are served as workflows `langgraph:NAME` (needs the extra langgraph).",
+        shown="none",
+    )
     scripts_dir: Path | None = _setting(
         "STUDIO_SCRIPTS_DIR",
         kinds.PATH,

@@ -140,7 +140,20 @@ def _mcp_servers(text: str) -> Mapping[str, McpServer]:
     return mcp_file.read(text)
 
 
+def _apps(text: str) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, target = (side.strip() for side in part.partition("="))
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or not re.fullmatch(r"[\w.]+:[\w.]+", target):
+            raise ValueError(f"{part!r} is no name=module:attribute, such as support=my_package.graphs:support")
+        if name in found:
+            raise ValueError(f'two graphs are called "{name}"; rename one')
+        found[name] = target
+    return tuple(found.items())
+
+
 PATH = Kind("a path", Path)
+APPS = Kind("name=module:attribute, separated by commas", _apps)
 MCP = Kind("a path of a JSON or YAML file", _mcp_servers)
 TEXT = Kind("text", str)
 SWITCH = Kind("true or false", _switch)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,17 @@ from app import builtins, config
 from plugins import hookspecs
 from plugins.manager import create_manager
 from plugins.registry import Registry
-from plugins.spec import BlockType, Detector, ProviderFamily, Tool
+from plugins.spec import (
+    BlockType,
+    Detector,
+    ProviderFamily,
+    RunnerContext,
+    RunnerEdge,
+    RunnerGraph,
+    RunnerNode,
+    RunnerSettings,
+    Tool,
+)
 
 
 @pytest.fixture
@@ -34,7 +46,7 @@ def test_every_hook_is_documented_and_tested(hook: str) -> None:
 def test_the_built_in_plugin_is_whole(registry: Registry) -> None:
     (report,) = registry.manager.report()
     assert (report.name, report.error) == ("studio", None)
-    assert set(report.contributes) == set(hooks())
+    assert set(report.contributes) == set(hooks()) - {"workflow_runners"}  # see the plugin langgraph
 
 
 def test_hook_provider_families(registry: Registry) -> None:
@@ -74,6 +86,63 @@ def test_hook_tools(registry: Registry) -> None:
 def test_hook_pii_detectors(registry: Registry) -> None:
     assert set(registry.detectors) == {"email", "phone", "card", "iban", "cpf", "cnpj", "us-ssn", "ip"}
     assert all(isinstance(detector, Detector) for detector in registry.detectors.values())
+
+
+class _Runner:
+    """A workflow of one node."""
+
+    id = "test:one"
+    title = "One"
+    settings = RunnerSettings()
+
+    def topology(self) -> RunnerGraph:
+        return RunnerGraph([RunnerNode("one", "One", ends=True, answers=True)], [], ["one"])
+
+    def run(self, context: RunnerContext) -> Mapping[str, Any]:
+        context.start("one").finished({"content": "done"})
+        return {"content": "done"}
+
+
+class _Runners:
+    plugin_name = "runners"
+
+    def __init__(self, *runners: object) -> None:
+        self._runners = runners
+
+    @hookspecs.hookimpl
+    def workflow_runners(self) -> Iterable[Any]:
+        return self._runners
+
+
+def test_hook_workflow_runners() -> None:
+    made = Registry(create_manager(False, [_Runners(_Runner())]))
+    assert set(made.runners) == {"test:one"}
+    assert made.manager.report()[0].contributes == {"workflow_runners": ("test:one",)}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"id": "one"}, 'its id has to be "<kind>:<name>"'),
+        ({"graph": RunnerGraph([], [], [])}, "needs nodes, each with an id of its own"),
+        ({"graph": RunnerGraph([RunnerNode("a b", "x")], [], ["a b"])}, '"a b" cannot be the id of a node'),
+        ({"graph": RunnerGraph([RunnerNode("a/b", "x")], [], ["a/b"])}, '"a/b" cannot be the id of a node'),
+        (
+            {"graph": RunnerGraph([RunnerNode("a", "x")], [RunnerEdge("a", "b")], ["a"])},
+            'to "b", which is no node',
+        ),
+        ({"graph": RunnerGraph([RunnerNode("a", "x")], [], ["b"])}, "its entries have to be nodes"),
+    ],
+)
+def test_a_runner_that_cannot_be_used_is_left_out(change: dict[str, Any], problem: str) -> None:
+    runner = _Runner()
+    if "id" in change:
+        runner.id = change["id"]
+    else:
+        runner.topology = lambda: change["graph"]  # type: ignore[method-assign]
+    made = Registry(create_manager(False, [_Runners(runner)]))
+    assert made.runners == {}
+    assert problem in str(made.manager.report()[0].error)
 
 
 def test_the_public_module_exports_what_it_says() -> None:
