@@ -1,18 +1,19 @@
 """The JSON answer of a caller who waits (contract 3.4). Pure: the end of a run in, a body out.
 
-Law of this room: once a run id exists the answer is 200 and a failure is in band.
+Law of this room: once a run id exists the answer is 200 and a failure is in band. A run that waits for people is no
+failure: the answer says how it goes on.
 """
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app import encoding
 from app import events as ev
 from app.engine import settle
 from app.errors import RunError
-from app.streams.final import joined, output_bytes
+from app.streams.final import joined, output_bytes, output_so_far, resume_of
 from app.streams.rights import Rights
 
 if t.TYPE_CHECKING:
@@ -39,6 +40,30 @@ def answer_body(
     if isinstance(end, ev.RunFailed) and end.block is not None:
         failure["blockId"] = end.block
     return _failure(run_id, settle.status_of(end), failure, settle.usage_of(end))
+
+
+def paused_body(
+    run_id: str,
+    thread_id: str,
+    pause: ev.RunPaused,
+    asked: Iterable[ev.DecisionRequested],
+    selections: Sequence[Selection] | None,
+    rights: Rights,
+) -> bytes:
+    """The answer of a run that waits for people, as JSON.
+
+    :param thread_id: empty for a run in no thread. :param asked: its open decisions. See :func:`answer_body`.
+    """
+    return joined(
+        [
+            (b"success", b"true"),
+            (b"runId", encoding.dumps(run_id)),
+            (b"status", b'"paused"'),
+            (b"output", output_so_far(run_id, pause, selections, rights)),
+            (b"usage", encoding.dumps(pause.usage)),
+            (b"resume", encoding.dumps(resume_of(run_id, thread_id, pause, asked))),
+        ]
+    )
 
 
 def _success(run_id: str, end: ev.RunCompleted, output: bytes) -> bytes:

@@ -8,6 +8,7 @@ request's greenlet: the request only reads it.
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Mapping
 
 from flask import Blueprint, Flask, Response, g, request
 
@@ -16,14 +17,12 @@ from app.errors import Problem, ValidationFailed
 from app.schemas.requests import ExecuteBody, load_execute
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
-from app.web import streaming
-from app.web.answer import answer_body
+from app.web import entering, streaming, waiting
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import unauthorized
-from app.web.http import client_address, json_response, read_object
+from app.web.http import client_address, read_object
 from app.web.negotiation import SETTLED, Negotiation, check_flags, negotiate
-from app.web.watch import watch_request
 from app.workflows import selectors
 
 if t.TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Executor:
         check_ready(found, self._services, public=anonymous)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         self._services.runs.admit(who.key_id, address)
-        run_request = self._run_request(found, body, who, selections)
+        run_request = self._run_request(found, body, who, selections, _origin(body, agreed))
         if body.asynchronous:
             return self._begin(run_request, address)
         rights = Rights(body.include_thinking, body.include_tool_calls, payloads=not anonymous)
@@ -86,6 +85,7 @@ class Executor:
         body: ExecuteBody,
         who: Caller,
         selections: tuple[selectors.Selection, ...] | None,
+        origin: Mapping[str, t.Any],
     ) -> RunRequest:
         settings = found.workflow.settings
         limit = settings.timeout_s
@@ -99,19 +99,28 @@ class Executor:
             timeout_s=limit if body.timeout_seconds is None else min(limit, body.timeout_seconds),
             key_id=who.key_id,
             conversation_id=body.conversation_id,
-            thread=self._thread(found.workflow_id, who, body.conversation_id, run_id),
+            thread=self._thread(found, who, body.conversation_id, run_id),
             # Nobody reads it to begin with; whoever looks in may leave again.
             on_disconnect="continue" if body.asynchronous else settings.on_disconnect,
             disconnect_grace_s=settings.disconnect_grace_s,
             show_thinking=body.include_thinking,
             selections=selections,
+            origin=origin,
         )
 
-    def _thread(self, workflow_id: str, who: Caller, name: str | None, run_id: str) -> ThreadRow | None:
-        """A caller's name for a conversation is a thread of its key; without a key it is no more than a name."""
+    def _thread(self, found: Runnable, who: Caller, name: str | None, run_id: str) -> ThreadRow | None:
+        """A caller's name for a conversation is a thread of its key; without a key it is no more than a name. A run
+        that may wait for people is always in a thread, by which it can be found and continued.
+
+        :raises ApiError: 409 ``thread_paused``: the run in it waits for people.
+        """
+        threads = self._services.store.threads
         if name is None or who.key_id is None:
-            return None
-        return self._services.store.threads.named(workflow_id, who.key_id, name, run_id)
+            return threads.open(found.workflow_id, who.key_id, run_id) if found.workflow.durable else None
+        thread = threads.named(found.workflow_id, who.key_id, name, run_id)
+        if thread.run_id != run_id:
+            raise entering.taken(self._services, thread)
+        return thread
 
     def _stream(
         self,
@@ -128,6 +137,7 @@ class Executor:
             rights=rights,
             selections=selections,
             answer_blocks=run_request.workflow.answer_agents(),
+            thread_id=run_request.thread_id or "",
         )
 
         return streaming.respond_run(
@@ -136,12 +146,7 @@ class Executor:
 
     def _begin(self, run_request: RunRequest, address: str) -> Response:
         """Start it for nobody in particular (contract 3.4, ``async``)."""
-        run = self._services.runs.start(run_request, address=address)
-        where = f"/api/runs/{run.id}"
-        body = {"runId": run.id, "statusUrl": where, "eventsUrl": f"{where}/events"}
-        response = json_response(body, 202)
-        response.headers["X-Run-Id"] = run.id
-        return response
+        return waiting.goes_on(self._services.runs.start(run_request, address=address).id)
 
     def _wait(
         self,
@@ -150,22 +155,22 @@ class Executor:
         rights: Rights,
         address: str,
     ) -> Response:
-        reader, left = object(), []
+        reader = object()
         run = self._services.runs.start(run_request, readers=(reader,), address=address)
+        return waiting.answer_of(run, reader, selections, rights)
 
-        def leave() -> None:
-            left.append(True)
-            run.reader_gone(reader)
 
-        with watch_request(request.environ, leave):
-            run.done.wait()
-        if left:  # nobody reads this; the status is for the access log (contract 11)
-            return Response(status=499)
-        assert run.ending is not None
-        body = answer_body(run.id, run.ending, selections, rights)
-        response = Response(body, content_type="application/json")
-        response.headers["X-Run-Id"] = run.id
-        return response
+def _origin(body: ExecuteBody, agreed: Negotiation) -> dict[str, t.Any]:
+    """What a resume of the run has to know of how it was asked for."""
+    if not body.stream:
+        return {"surface": "json", "async": body.asynchronous}
+    return {
+        "surface": "agent",
+        "negotiated": agreed.negotiated,
+        "separator": agreed.separator,
+        "includeThinking": body.include_thinking,
+        "includeToolCalls": body.include_tool_calls,
+    }
 
 
 def install(app: Flask, services: Services) -> None:

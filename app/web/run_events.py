@@ -92,6 +92,7 @@ def _run_request(found: Runnable, body: RunsBody, who: Caller, run_id: str, thre
         disconnect_grace_s=settings.disconnect_grace_s,
         show_thinking=body.include_thinking,
         thread=thread,
+        origin={"surface": "runs", "events": body.events, "includeThinking": body.include_thinking},
     )
 
 
