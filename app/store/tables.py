@@ -125,13 +125,9 @@ runs = Table(
     Column("paused_at", BigInteger),
     Column("origin", Text),
 )
-#: Only open runs are in it, so that it stays as small as the number of live runs.
-Index(
-    "ix_runs_open",
-    runs.c.owner_id,
-    sqlite_where=runs.c.ended_at.is_(None),
-    postgresql_where=runs.c.ended_at.is_(None),
-)
+#: Only open runs that somebody carries are in it, so that it stays as small as the number of live runs.
+_CARRIED = and_(runs.c.ended_at.is_(None), runs.c.owner_id.is_not(None))
+Index("ix_runs_open", runs.c.owner_id, sqlite_where=_CARRIED, postgresql_where=_CARRIED)
 #: Lists of runs (:mod:`app.store.run_list`): ids are in the order of time.
 Index("ix_runs_key_id", runs.c.key_id, runs.c.id)
 Index("ix_runs_workflow_id", runs.c.workflow_id, runs.c.id)

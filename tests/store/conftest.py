@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +46,33 @@ def open_store() -> Iterator[Callable[..., Store]]:
         return store
 
     yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture(scope="module", params=databases.KINDS)
+def shared_settings(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    """Settings of one migrated database for a module whose tests keep out of each other's way."""
+    made = Settings(data_dir=tmp_path_factory.mktemp("shared"))
+    with ExitStack() as stack:
+        if request.param != "sqlite":
+            _, _, rest = stack.enter_context(databases.postgresql()).partition("://")
+            made = replace(made, database_url=f"postgresql+psycopg://{rest}")
+        store = Store(made)
+        store.migrate()
+        store.close()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def two(shared_settings: Settings) -> Iterator[tuple[Store, Store]]:
+    """Two stores of one database, as two processes have them: each with an owner of its own."""
+    stores = Store(shared_settings), Store(shared_settings)
+    for store in stores:
+        store.runs.heartbeat(store.owner_id)
+    yield stores
     for store in stores:
         store.close()
 

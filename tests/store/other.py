@@ -16,7 +16,8 @@ import gevent
 
 from app.clock import SystemClock
 from app.config import Settings
-from app.store import Store, StoreFailed
+from app.store import StaleOwner, Store, StoreFailed
+from app.store.checkpoints import Checkpoint
 from tests.store import rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,6 +103,40 @@ def run_open(settings: Settings, run_id: str, owner_id: str = "") -> None:
     store.runs.finished(rows.ended(run_id, owner_id=owner_id or None), []).wait()
 
 
+def run_durable(settings: Settings, run_id: str) -> None:
+    """Begin a durable run, save a checkpoint and stay; then save another, and say how that went."""
+    store = Store(settings)
+    store.durable.begin(rows.started(run_id), {}, {}).wait()
+    store.durable.save(run_id, store.owner_id, 1, Checkpoint([rows.step("a", 0)], seq_reserved=1000)).wait()
+    _say("running")
+    _wait()
+    try:
+        store.durable.save(run_id, store.owner_id, 1, Checkpoint([rows.step("b", 1)])).wait()
+    except StaleOwner as error:
+        _say(error.code)
+    store.close()
+
+
+def race(settings: Settings, decision_id: str, who: str, times: str, *run_ids: str) -> None:
+    """Answer a decision many times and claim every run, all at once, when told to. Says which runs it got, and of each
+    answer whether it won and who is known to have answered.
+    """
+    store = Store(settings)
+    store.runs.heartbeat(store.owner_id)
+    store.keys.create("opens the connection", ["run"])
+    _say("ready")
+    _wait()
+    names = [f"{who}-{n}" for n in range(int(times))]
+    answers = [gevent.spawn(store.decisions.answer, decision_id, {"by": name}, name) for name in names]
+    claims = [gevent.spawn(store.durable.claim, run_id, store.owner_id) for run_id in run_ids]
+    gevent.joinall([*answers, *claims], raise_error=True)
+    _say(*[run_id for run_id, each in zip(run_ids, claims, strict=True) if each.value is not None])
+    for name, each in zip(names, answers, strict=True):
+        won, row = each.value
+        _say(name, won, row.answered_by, row.answer["by"])
+    store.close()
+
+
 def leave(settings: Settings, run_id: str) -> None:
     """End without closing the store."""
     store = Store(settings)
@@ -145,7 +180,18 @@ def fork(settings: Settings) -> None:
 
 
 _SCRIPTS: dict[str, t.Callable[..., None]] = {
-    script.__name__: script for script in (lock, migrate, run_many, run_open, leave, full_disk, fork)
+    script.__name__: script
+    for script in (
+        lock,
+        migrate,
+        run_many,
+        run_open,
+        run_durable,
+        race,
+        leave,
+        full_disk,
+        fork,
+    )
 }
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
+
+from app.store.checkpoints import DecisionRow, StepRow
 
 START_MS = 1_700_000_000_000
 
@@ -54,6 +57,47 @@ def block(name: str, **more: t.Any) -> dict[str, t.Any]:
         "error": None,
         **more,
     }
+
+
+_counted = itertools.count(1)
+
+
+def new_id(prefix: str) -> str:
+    """An id that no other test of this process uses; in the order of their making."""
+    return f"{prefix}_{next(_counted):06}"
+
+
+def step(key: str, position: int, **more: t.Any) -> StepRow:
+    """A step of the block ``agent_1``."""
+    values: dict[str, t.Any] = {
+        "path": "agent_1",
+        "execution": 1,
+        "turn": 0,
+        "kind": "tool",
+        "state": "done",
+        "input_hash": "h",
+        "value": b"v",
+        **more,
+    }
+    return StepRow(key=key, position=position, **values)
+
+
+def ask(run_id: str, key: str, **more: t.Any) -> DecisionRow:
+    """A question about a tool call of the block ``agent_1``."""
+    values: dict[str, t.Any] = {
+        "id": new_id("dec"),
+        "workflow_id": "wf_1",
+        "key_id": "key_1",
+        "path": "agent_1",
+        "execution": 1,
+        "turn": 0,
+        "node": "agent_1",
+        "review": {"kind": "tool", "tool": "mail", "arguments": {"to": "ä"}},
+        "input_hash": "h",
+        "created_at": START_MS,
+        **more,
+    }
+    return DecisionRow(run_id=run_id, key=key, **values)
 
 
 USAGE = {

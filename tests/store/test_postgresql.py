@@ -98,3 +98,20 @@ def test_a_server_that_is_cut_off_is_given_up(store: Store) -> None:
         for raw in (slow, t.cast("psycopg.Connection[t.Any]", pooled.connection.dbapi_connection)):
             told = raw.info.get_parameters()
             assert (told["keepalives_idle"], told["tcp_user_timeout"]) == ("30", "60000")
+
+
+def test_a_write_that_gave_way_to_another_is_done_again(store: Store) -> None:
+    """Two transactions that wait for one another: the server ends one, though nothing is wrong with it."""
+    tries: list[int] = []
+
+    def job(_link: t.Any, failures: int) -> int:
+        tries.append(1)
+        if len(tries) <= failures:
+            raise psycopg.errors.DeadlockDetected("deadlock detected")
+        return len(tries)
+
+    assert store._writer.submit(lambda link: job(link, 2)).wait() == 3
+    tries.clear()
+    with pytest.raises(StoreFailed):
+        store._writer.submit(lambda link: job(link, 100)).wait()
+    assert len(tries) < 10

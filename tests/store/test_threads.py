@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.clock import SteppingClock
+from app.store.checkpoints import Checkpoint, Pause
 from app.store.threads import LEASE_MS
 from tests.store import rows
 
@@ -126,3 +127,22 @@ def test_turns_are_counted_from_the_first_of_the_thread(store):
     store.runs.finished(rows.ended("run_0"), []).wait()
     assert [store.threads.turns_before(made.id, f"run_{n}") for n in (1, 2, 3)] == [0, 1, 2]
     assert store.threads.turns_before("thr_unknown", "run_9") == 0
+
+
+def test_nobody_gets_in_while_its_run_is_paused(store):
+    made = store.threads.open("wf_1", "key_1", "run_1")
+    named = store.threads.named("wf_1", "key_1", "mine", "run_2")
+    for run_id in ("run_1", "run_2"):
+        store.durable.begin(rows.started(run_id), {}, {}).wait()
+        paused = Checkpoint(pause=Pause(rows.START_MS, rows.started(run_id)))
+        store.durable.save(run_id, store.owner_id, 1, paused).wait()
+    found = store.threads.enter(made.id, "wf_1", "key_1", "run_3")
+    assert (found.run_id, found.paused, found.busy(2**60)) == ("run_1", True, True)
+    found = store.threads.named("wf_1", "key_1", "mine", "run_3")
+    assert (found.id, found.run_id, found.paused) == (named.id, "run_2", True)
+    assert store.threads.get(named.id).run_id == "run_2"
+
+    epoch = store.durable.claim("run_2", store.owner_id, asked=True).epoch
+    assert not store.threads.get(named.id).paused
+    store.runs.finished(rows.ended("run_2", durable=1, owner_epoch=epoch), []).wait()
+    assert store.threads.named("wf_1", "key_1", "mine", "run_3").run_id == "run_3"

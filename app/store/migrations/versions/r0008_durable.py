@@ -15,6 +15,8 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("durable", sa.Integer, nullable=False, server_default="0"))
     op.add_column("runs", sa.Column("paused_at", sa.BigInteger))
     op.add_column("runs", sa.Column("origin", sa.Text))
+    op.drop_index("ix_runs_open", "runs")
+    _partial("ix_runs_open", "runs", ["owner_id"], "ended_at IS NULL AND owner_id IS NOT NULL")
     _partial(
         "ix_runs_released", "runs", ["id"], "owner_id IS NULL AND ended_at IS NULL AND status = 'running'"
     )
@@ -108,7 +110,9 @@ def _partial(name: str, table: str, columns: list[str], where: str, unique: bool
 
 
 def downgrade() -> None:
-    op.drop_index("ix_runs_released", "runs")
+    for index in ("ix_runs_released", "ix_runs_open"):
+        op.drop_index(index, "runs")
+    _partial("ix_runs_open", "runs", ["owner_id"], "ended_at IS NULL")
     for table in ("thread_approvals", "decisions", "run_logs", "journal", "durable_runs"):
         op.drop_table(table)
     for column in ("origin", "paused_at", "durable"):
