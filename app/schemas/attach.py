@@ -17,9 +17,10 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "agent-events-v1": ("includeThinking", "includeToolCalls"),
     "agent-text": (),
     "runs": ("events", "includeThinking"),
+    "graph": (),
 }
 #: Names that will be surfaces.
-LATER = ("builder", "graph")
+LATER = ("builder",)
 PARAMETERS = ("protocol", "includeThinking", "includeToolCalls", "events", "after")
 LEVELS = ("full", "messages", "minimal")
 

@@ -93,7 +93,7 @@ def cost_of(usage: Mapping[str, t.Any]) -> dict[str, t.Any]:
     cost = usage.get("cost")
     if cost is not None:
         return {"total": cost["total"], "currency": cost["currency"]}
-    return {"currency": "USD"} if usage.get("byModel") else {"total": 0, "currency": "USD"}
+    return {"currency": "USD"} if usage.get("byModel") else {"total": 0.0, "currency": "USD"}
 
 
 def _citations(output: t.Any, outputs: Mapping[str, t.Any], known: Known) -> list[t.Any]:

@@ -48,10 +48,11 @@ class Body(GraphData):
 
 
 class Flags(GraphData):
-    """Where a run begins, and where it may end."""
+    """Where a run begins, where it may end, and where it may wait for a person."""
 
     entry: str
     exits: list[str]
+    pauses: list[str] | UnsetType = UNSET
     bodies: list[Body] | UnsetType = UNSET
 
 
@@ -187,7 +188,8 @@ EVENTS: tuple[GraphEventRow, ...] = (
     GraphEventRow(
         "graph_topology",
         GraphTopology,
-        "nodes[{id, type, label}], edges[{source, target, label?, conditional?}], flags{entry, exits, bodies?}",
+        "nodes[{id, type, label}], edges[{source, target, label?, conditional?}], "
+        "flags{entry, exits, pauses?, bodies?}",
         "First, and once more where a run goes on after a pause: the graph to draw.",
     ),
     GraphEventRow(

@@ -8,16 +8,17 @@ is not: that is one node here, and a graph of its own.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.encoding import dumps
 from app.events import BlockInfo
 from app.state import plain
 from app.workflows.compiled import CompiledWorkflow
+from app.workflows.runner_graph import INSIDE, RunnerConfig
 
 #: Handles by which a block goes on whatever it came to.
-_ALWAYS = ("", "exit", "branch:")
+_ALWAYS = ("", "exit", INSIDE)
 _LOOP = "loop"
 
 
@@ -49,16 +50,24 @@ def topology(workflow: CompiledWorkflow) -> Topology:
     """The graph of a workflow."""
     bodies = {body: inside for body, inside in workflow.inside.items() if inside}
     flags: dict[str, t.Any] = {"entry": workflow.entry, "exits": list(workflow.exits())}
+    if asking := [block.id for block in workflow.blocks.values() if block.asks]:
+        flags["pauses"] = asking
     if bodies:
         flags["bodies"] = [
             {"node": block, "handle": handle, "nodes": [name for name in workflow.blocks if name in inside]}
             for (block, handle), inside in bodies.items()
         ]
-    loops = [
-        inside for (block, _), inside in bodies.items() if workflow.blocks[block].type.type_name == _LOOP
-    ]
     edges = [(edge.source, edge.handle, edge.target) for edge in workflow.edges]
-    return _made(workflow.infos(), edges, flags, frozenset().union(*loops))
+    return _made(workflow.infos(), edges, flags, frozenset(_repeated(workflow)))
+
+
+def _repeated(workflow: CompiledWorkflow) -> Iterator[str]:
+    for (block, _), inside in workflow.inside.items():
+        if workflow.blocks[block].type.type_name == _LOOP:
+            yield from inside
+    for each in workflow.blocks.values():
+        if isinstance(each.config, RunnerConfig) and each.config.repeats:
+            yield each.id
 
 
 def outline(blocks: Iterable[BlockInfo], edges: Iterable[tuple[str, str, str]]) -> Topology:

@@ -23,6 +23,7 @@ def install(app: Flask, services: Services) -> None:
         documents,
         errors,
         execute,
+        graph,
         http,
         memory,
         meta,
@@ -32,6 +33,7 @@ def install(app: Flask, services: Services) -> None:
         run_list,
         runs,
         secrets,
+        stream_check,
         threads,
     )
 
@@ -41,6 +43,7 @@ def install(app: Flask, services: Services) -> None:
     auth.install(app, services.store)
     execute.install(app, services)
     run_events.install(app, services)
+    graph.install(app, services)
     runs.install(app)
     attach.install(app, services)
     threads.install(app)
@@ -50,5 +53,6 @@ def install(app: Flask, services: Services) -> None:
     documents.install(app)
     capability_table.install(app, services)
     meta.install(app)
+    stream_check.install(app)
     metrics.install(app)
     pages.install(app)

@@ -24,6 +24,7 @@ from app.web import relay, streaming
 from app.web.auth import caller
 from app.web.catalog import Catalog
 from app.web.errors import not_found
+from app.web.graph_reader import graph_events
 from app.web.http import read_query
 from app.web.negotiation import joins_blocks
 from app.web.told import Told, of_record, of_run
@@ -108,7 +109,13 @@ class Attacher:
                 run.add_reader(subscriber)
             return run
 
-        return streaming.respond(_projection(told, query), start, {}, told.run_id, after=query.after)
+        return streaming.respond(self._projection(told, query), start, {}, told.run_id, after=query.after)
+
+    def _projection(self, told: Told, query: AttachQuery) -> Projection:
+        if query.protocol == "graph":
+            rights = Rights(payloads=True)
+            return graph_events(self._services.store, told.run_id, told.thread_id, told.workflow, rights)
+        return _projection(told, query)
 
     def _check_room(self) -> None:
         """:raises ApiError: 503: as many streams as may be are open in this process."""

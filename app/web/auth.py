@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from flask import Flask, Response, g, request
 
 from app.web.errors import forbidden, unauthorized
-from app.web.http import preflight, services
+from app.web.http import is_api, preflight, services
 
 if t.TYPE_CHECKING:
     from app.store import Store
@@ -48,6 +48,8 @@ class Credential:
 CREDENTIALS: tuple[Credential, ...] = (
     Credential("POST", "/api/workflows/<workflow_id>/execute", "public", "run"),
     Credential("POST", "/api/workflows/<workflow_id>/runs", "public", "run"),
+    Credential("POST", "/chat", "public", "run"),
+    Credential("GET", "/graph/topology", "public", "run"),
     Credential("GET", "/api/threads/<thread_id>", "key", "read", own="also"),
     Credential("POST", "/api/threads/<thread_id>/stop", "key", "run", own="only"),
     Credential("POST", "/api/threads/<thread_id>/release", "key", "run", own="only"),
@@ -70,6 +72,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/plugins", "key", "read"),
     Credential("GET", "/metrics", "key", "read", bearer=True),
     Credential("GET", "/api/health", "open"),
+    Credential("GET", "/api/stream-check", "open"),
     Credential("GET", "/api/capabilities", "open"),
     Credential("GET", "/", "open"),
     Credential("GET", "/capabilities", "open"),
@@ -147,7 +150,7 @@ def install(app: Flask, store: Store) -> None:
     table = {(row.rule, row.method): row for row in CREDENTIALS}
 
     def check() -> Response | None:
-        if request.method == "OPTIONS" and request.environ["PATH_INFO"].startswith("/api/"):
+        if request.method == "OPTIONS" and is_api(request.environ["PATH_INFO"]):
             return preflight()
         rule = request.url_rule
         if rule is None:  # 404 and 405 are raised by the dispatch that follows

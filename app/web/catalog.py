@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from app import shipped
 from app.engine.recompiled import compiled
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.paths import join
 from app.workflows.compiled import MAX_DEPTH, CompiledBlock, CompiledWorkflow, Pinned
+from app.workflows.document import parse
 from app.workflows.runner_graph import compile_runner
 from plugins.connections import NotConfigured, RegistryError
 from plugins.registry import Registry
@@ -28,6 +30,8 @@ if t.TYPE_CHECKING:
 _T = t.TypeVar("_T")
 
 _MAX_CACHED = 512
+#: The workflow that comes with the program: it is there under this id until another one is deployed under it.
+ASSISTANT = "assistant"
 _NOT_READY = "This workflow cannot run at the moment. Ask whoever published it."
 _TOO_DEEP = f"workflows may run inside one another up to {MAX_DEPTH} deep; put some of it into one workflow"
 
@@ -62,6 +66,11 @@ class Parts(t.Protocol):
 
 class ChildUnavailable(ValidationFailed):
     """A workflow that a block names is not stored or has no live version; it may be one day."""
+
+
+def packaged() -> dict[str, t.Any]:
+    """The document of :data:`ASSISTANT`."""
+    return parse(shipped(f"examples/{ASSISTANT}.yaml").read_text(encoding="utf-8"))
 
 
 def runnable(
@@ -323,6 +332,8 @@ class Catalog:
 
     def _load(self, workflow_id: str, version: int | None) -> Runnable:
         row = self._store.workflows.get(workflow_id)
+        if workflow_id == ASSISTANT and version is None and self._store.workflows.live(workflow_id) is None:
+            return runnable(workflow_id, None, packaged(), self._plugins)
         if row is None:
             message = f"There is no workflow '{workflow_id[:100]}'. See: studio workflow list"
             raise ApiError(404, "not_found", message)

@@ -38,6 +38,8 @@ EXPOSED_HEADERS = (
     "WWW-Authenticate, ETag"
 )
 
+#: Where the graph surface is, outside of ``/api/``.
+_GRAPH = frozenset({"/chat", "/chat/resume", "/graph/topology"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -202,6 +204,11 @@ def install(app: Flask) -> None:
     app.after_request(_shared_headers)
 
 
+def is_api(path: str) -> bool:
+    """Whether programs call this path, also from pages of anywhere: no cookie is a credential there."""
+    return path.startswith("/api/") or path in _GRAPH
+
+
 def preflight() -> Response:
     """The answer to a browser that asks before it sends: same for every API route, tells nothing else."""
     response = Response(status=204)
@@ -215,8 +222,7 @@ def preflight() -> Response:
 def _shared_headers(response: Response) -> Response:
     headers = response.headers
     headers["X-Request-Id"] = request_id()
-    if request.environ["PATH_INFO"].startswith("/api/"):
-        # No cookie is a credential on these routes, so any origin may call them with its key.
+    if is_api(request.environ["PATH_INFO"]):
         headers["Access-Control-Allow-Origin"] = "*"
         headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
     return response

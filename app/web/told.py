@@ -30,6 +30,7 @@ class Told:
     :ivar thread_id: empty for a run in no thread.
     :ivar selections: what the starter selected; None for nothing, and where nobody knows any more.
     :ivar answers: agents whose output reaches the run's output.
+    :ivar workflow: what was run; None where nobody knows any more.
     """
 
     run_id: str
@@ -38,6 +39,7 @@ class Told:
     selections: tuple[Selection, ...] | None
     answers: tuple[str, ...]
     voices: Callable[[], Voices]
+    workflow: CompiledWorkflow | None
 
 
 def of_run(run: Run | KeptRun) -> Told:
@@ -51,6 +53,7 @@ def of_run(run: Run | KeptRun) -> Told:
         asked.selections,
         workflow.answer_agents(),
         lambda: voices(workflow),
+        workflow,
     )
 
 
@@ -71,6 +74,7 @@ def of_record(row: Mapping[str, t.Any], catalog: Catalog, store: Store) -> Told:
         None,
         agents if workflow is None else workflow.answer_agents(),
         lambda: Voices(frozenset(agents), agents, None) if workflow is None else voices(workflow),
+        workflow,
     )
 
 

@@ -130,5 +130,5 @@ def test_real_run_events_fit_the_served_schema(studio: Studio) -> None:
 
 
 def test_an_unknown_surface_is_told_which_there_are(studio: Studio) -> None:
-    error = assert_error(studio.client.get("/api/schemas/graph"), 404, "not_found")
-    assert all(name in error["message"] for name in ("'graph'", *SURFACES))
+    error = assert_error(studio.client.get("/api/schemas/nonesuch"), 404, "not_found")
+    assert all(name in error["message"] for name in ("'nonesuch'", *SURFACES))

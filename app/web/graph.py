@@ -1,0 +1,129 @@
+"""``POST /chat`` and ``GET /graph/topology``: turns of a conversation, followed node by node (contract section 6).
+
+Law of this room: as for execute, every check comes before the first byte; entering the thread is the last of them. JSON
+and stream are two ways to hand over what one projection says of one run.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from flask import Blueprint, Flask, Response, g, request
+
+from app.engine.registry import RunRequest
+from app.errors import Problem, ValidationFailed
+from app.schemas.chat import ChatBody, load_chat
+from app.streams.rights import Rights
+from app.streams.topology import topology
+from app.web import streaming
+from app.web.accept import wants_stream
+from app.web.auth import caller
+from app.web.catalog import Catalog, Runnable, check_ready
+from app.web.entering import enter
+from app.web.errors import unauthorized
+from app.web.graph_answer import Listener
+from app.web.graph_reader import graph_events
+from app.web.http import client_address, read_object, read_query
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+    from app.store.threads import ThreadRow
+
+
+class Graph:
+    """The views, with what they need at hand."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._catalog = Catalog(services)
+
+    def chat(self) -> Response:
+        """Check, enter the thread, start, and answer in the form the caller prefers."""
+        who = caller()
+        data = read_object()
+        self._let_in(data.get("workflow"))
+        if "HTTP_IDEMPOTENCY_KEY" in request.environ:
+            problem = Problem(
+                "Idempotency-Key", "repeated requests are not recognised yet; leave the header out"
+            )
+            raise ValidationFailed([problem], code="not_supported")
+        body = load_chat(data)
+        found = self._find(body.workflow)
+        anonymous = who.key_id is None
+        check_ready(found, self._services, public=anonymous)
+        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        self._services.runs.admit(who.key_id, address)
+        run_id = self._services.clock.new_id("run")
+        thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)
+        rights = Rights(payloads=not anonymous)
+        projection = graph_events(self._services.store, run_id, thread.id, found.workflow, rights)
+        stream = wants_stream(request.environ.get("HTTP_ACCEPT", ""))
+        run_request = _run_request(found, body, who.key_id, run_id, thread, stream)
+        if stream:
+            return streaming.respond_run(self._services, run_request, projection, {}, address)
+        listener = Listener(projection, run_id)
+        try:
+            run = self._services.runs.start(run_request, (listener,), address=address)
+        except BaseException:
+            self._services.store.threads.leave(thread)
+            raise
+        return listener.answer(run)
+
+    def topology(self) -> Response:
+        """The graph of a workflow."""
+        sent, problems = read_query("workflow")
+        self._let_in(sent.get("workflow"))
+        if problems:
+            raise ValidationFailed(problems)
+        found = self._find(sent.get("workflow"))
+        return Response(topology(found.workflow).data, content_type="application/json")
+
+    def _find(self, workflow: str | None) -> Runnable:
+        """:raises ApiError: see :meth:`Catalog.find`."""
+        wanted = workflow or self._services.settings.chat_workflow
+        return self._catalog.find(wanted, None, g.get("generation"))
+
+    def _let_in(self, workflow: t.Any) -> None:
+        """:raises ApiError: 401: the caller has no key, and the workflow is not public."""
+        if caller().key_id is not None:
+            return
+        wanted = workflow or self._services.settings.chat_workflow
+        # Unknown, undeployed and private look the same to a caller without a key.
+        if not isinstance(wanted, str) or not self._catalog.is_public(wanted):
+            raise unauthorized("Send your key in the header X-API-Key; this workflow is not public.")
+
+
+def _run_request(
+    found: Runnable, body: ChatBody, key_id: str | None, run_id: str, thread: ThreadRow, stream: bool
+) -> RunRequest:
+    settings = found.workflow.settings
+    return RunRequest(
+        run_id=run_id,
+        workflow_id=found.workflow_id,
+        version=found.version,
+        workflow=found.workflow,
+        input=body.input(),
+        timeout_s=settings.timeout_s,
+        key_id=key_id,
+        conversation_id=thread.name,
+        on_disconnect=settings.on_disconnect,
+        disconnect_grace_s=settings.disconnect_grace_s,
+        thread=thread,
+        origin={"surface": "graph" if stream else "graph-json"},
+    )
+
+
+def _varies(response: Response) -> Response:
+    if request.method == "POST":  # what answers in two forms
+        response.vary.add("Accept")
+    return response
+
+
+def install(app: Flask, services: Services) -> None:
+    """Put the routes on ``app``."""
+    blueprint = Blueprint("graph", __name__)
+    views = Graph(services)
+    blueprint.add_url_rule("/chat", "chat", views.chat, methods=["POST"])
+    blueprint.add_url_rule("/graph/topology", "topology", views.topology)
+    blueprint.after_request(_varies)
+    app.register_blueprint(blueprint)

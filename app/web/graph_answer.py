@@ -1,0 +1,82 @@
+"""The JSON answer of the graph surface: a reader that keeps what the last frame of the stream would say.
+
+Law of this room: it listens to the same projection as a stream, so that both are the same bytes. A turn that came to
+no answer has a status of its own here, for nothing was sent yet.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from flask import Response, request
+
+from app.events import Envelope
+from app.streams.graph_events import GraphEvents
+from app.streams.graph_failures import Failure
+from app.web.http import json_response, request_id
+from app.web.watch import watch_request
+
+if t.TYPE_CHECKING:
+    from app.engine.run import Run
+
+#: Seconds after which who was told to come back may do so.
+_AGAIN_S = "1"
+
+
+class Listener:
+    """Waits for the end of a turn. The emitter's ``Subscriber`` protocol.
+
+    :param projection: of the caller.
+    """
+
+    def __init__(self, projection: GraphEvents, run_id: str) -> None:
+        self._projection = projection
+        self._run_id = run_id
+
+    def deliver(self, envelope: Envelope) -> None:
+        """Hear it."""
+        self._projection.frames(envelope)
+
+    def flush(self) -> None:
+        """Nothing is sent before the end."""
+
+    def answer(self, run: Run) -> Response:
+        """The answer, once there is one. A caller who leaves counts as a reader who has left."""
+        left = []
+
+        def leave() -> None:
+            left.append(True)
+            run.reader_gone(self)
+
+        with watch_request(request.environ, leave):
+            run.done.wait()
+        if left:  # nobody reads this; the status is for the access log
+            return Response(status=499)
+        found = self._projection
+        if found.failure is not None:
+            response = self._failed(found.failure)
+        elif found.response is not None:
+            response = Response(found.response, content_type="application/json")
+        else:
+            response = self._goes_on(run)
+        response.headers["X-Run-Id"] = self._run_id
+        return response
+
+    def _goes_on(self, run: Run) -> Response:
+        """The server shuts down, and another process goes on with the turn."""
+        where = f"/api/runs/{run.id}"
+        body = {
+            "thread_id": run.request.thread_id,
+            "run_id": run.id,
+            "status": "running",
+            "status_url": where,
+            "events_url": f"{where}/events?protocol=graph",
+        }
+        return json_response(body, 202)
+
+    def _failed(self, failure: Failure) -> Response:
+        error = {**failure.body(), "requestId": request_id()}
+        response = json_response({"error": error, "run_id": self._run_id}, failure.status)
+        if failure.status == 503:
+            response.headers["Retry-After"] = _AGAIN_S
+        return response
