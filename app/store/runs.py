@@ -57,6 +57,7 @@ class Runs:
         )
         assert self._finish.names == (*[f"new_{name}" for name in END], "run", "owner", "epoch")
         self._exists = backend.prepare(select(r.id).where(this))
+        self._status = backend.prepare(select(r.status).where(this))
         self._insert_block = backend.prepare(insert(run_blocks))
         self._insert_usage = backend.prepare(insert(run_usage))
         self._get = backend.prepare(select(runs).where(this))
@@ -218,6 +219,14 @@ class Runs:
         for usage in run["usages"]:
             usage["estimated"] = bool(usage["estimated"])
         return run
+
+    def status(self, run_id: str) -> str | None:
+        """A run's status alone; None when unknown.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        found = self._backend.rows(self._status, {"run": text(run_id)})
+        return str(found[0][0]) if found else None
 
     def request_stop(self, run_id: str) -> bool:
         """Ask whichever process carries a run to end it; that process looks for such wishes all the time.
