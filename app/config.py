@@ -271,6 +271,14 @@ class Settings:
         "Id of the workflow that answers POST /chat when a request names none. `assistant` comes with the program, and "
         "is there until another one is deployed under this id.",
     )
+    public_url: str = _setting(
+        "STUDIO_PUBLIC_URL",
+        kinds.url("http", "https"),
+        "",
+        "Where people's browsers reach this server, such as https://studio.example.org: links to decisions begin with "
+        "it. Without it they begin as the request that made them did.",
+        shown="none",
+    )
     langgraph_apps: tuple[tuple[str, str], ...] = _setting(
         "STUDIO_LANGGRAPH_APPS",
         kinds.APPS,
