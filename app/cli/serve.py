@@ -25,11 +25,13 @@ if t.TYPE_CHECKING:
 
 #: The examples a first start imports, by their fixed ids; files of ``examples/``.
 EXAMPLES = ("hello-local", "tour")
+#: Where the assistant that ships searches (``examples/assistant.yaml``).
+COLLECTION = "handbook"
 
 
 @click.command()
 def serve() -> None:
-    """Start the server; a first start makes an owner key and imports two examples."""
+    """Start the server; a first start makes an owner key, imports two examples and adds their documents."""
     _judge_names()
     check_rooms()
     chosen = settings()
@@ -97,7 +99,7 @@ def _free_port(host: str, port: int) -> int:
 
 
 def _prepare(chosen: Settings) -> str | None:
-    """Migrate; on a first start make the owner key and import the examples.
+    """Migrate; on a first start make the owner key, import the examples and add documents.
 
     :returns: the owner key, when it was just made.
     """
@@ -115,6 +117,7 @@ def _prepare(chosen: Settings) -> str | None:
         _import_examples(store)
         if store.keys.list():
             return None
+        _add_documents(store)
         _, plaintext = store.keys.create("owner", frozenset({"admin"}))
         return str(plaintext)
     finally:
@@ -127,13 +130,24 @@ def _import_examples(store: Store) -> None:
     if not missing:
         return
     from app.cli.context import read_document
-    from app.web.catalog import compiled
+    from app.engine.recompiled import compiled
 
     plugins = load_plugins()
     for name in missing:
         document = read_document(str(shipped(f"examples/{name}.yaml")))
         store.workflows.save(document, compiled(document, plugins).name, name)
         store.workflows.deploy(name)
+
+
+def _add_documents(store: Store) -> None:
+    """What the assistant answers from, under the sources that `studio documents add` gives them in a checkout."""
+    from app.agents.document_files import media_type, read
+    from app.store.documents import Draft
+
+    folder = "examples/documents"
+    for file in sorted(shipped(folder).iterdir()):
+        text, title, kind = read(file.read_bytes(), media_type(file.name))
+        store.documents.put(COLLECTION, Draft(f"{folder}/{file.name}", text, title, kind))
 
 
 def _greet(chosen: Settings, port: int, key: str | None) -> None:
