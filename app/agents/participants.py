@@ -19,11 +19,11 @@ from app import events as ev
 from app.agents import usage
 from app.agents.config import AgentConfig
 from app.agents.driver import message, run_agent
+from app.agents.inside import Inside, Rows, Unseen
 from app.agents.parts import run_part
 from app.agents.quiet import unheard
 from app.errors import BlockError, RunError
 from plugins.spec import BlockContext, Use
-from plugins.spec.journal import StepKind, StepState
 
 log = logging.getLogger("studio.agents")
 
@@ -110,17 +110,13 @@ class Company:
         self.taken: set[str] = set()
         self.spent: list[ev.UsageReported] = []
         self._outputs: list[Mapping[str, t.Any]] = []
-        self._told = {row.key for row in context.journal.rows() if row.kind == "told"}
 
     def once(self, key: str, event: ev.RunEvent) -> None:
         """Tell what no earlier attempt of this execution has told.
 
         :param key: names it among what is told of the execution.
         """
-        if key not in self._told:
-            self._told.add(key)
-            self.context.journal.write(0, key, "told", "done")
-            self.context.emit(event)
+        self.context.tell(key, event)
 
     def ask(
         self,
@@ -148,8 +144,9 @@ class Company:
         if self.secret:
             output = self._ask_in_secret(outer, agent, prompt, told, seen or {})
         else:
-            inside = _Inside(self, outer, outer.journal.part(key), seen or {})
+            inside = Inside(self, outer, outer.journal.part(key), seen or {})
             output = inside.with_own_ids(run_part(t.cast(BlockContext, inside), agent, prompt, told))
+            inside.leave()
         self._outputs.append(output)
         return output
 
@@ -161,7 +158,7 @@ class Company:
         told: str | None,
         seen: Mapping[str, t.Any],
     ) -> Mapping[str, t.Any]:
-        inside = t.cast(BlockContext, _Unseen(self, outer, _Rows(), seen))
+        inside = t.cast(BlockContext, Unseen(self, outer, Rows(), seen))
         try:
             with unheard():
                 return run_agent(inside, agent, prompt, told)
@@ -174,6 +171,25 @@ class Company:
             )
             raise BlockError("block_failed", _FAILED.format("block_failed")) from None
 
+    def carried(self) -> Mapping[str, t.Any]:
+        """What those who were asked in secret used together, for :meth:`carry_on`: nothing of any one of them."""
+        costs = [output["cost"]["input"] for output in self._outputs if "cost" in output]
+        return {
+            "used": None if not self.spent else (self._spent().tokens, self._spent().cost),
+            # What answers cost is told rounded, and that is in ``used``.
+            "input": math.fsum(costs) if len(costs) == len(self._outputs) else None,
+        }
+
+    def carry_on(self, carried: Mapping[str, t.Any]) -> None:
+        """Go on with what was used before this process took over."""
+        if carried["used"] is not None:
+            tokens, cost = carried["used"]
+            self.spent = [ev.UsageReported(self.context.block, min(self._models), tokens, cost)]
+        known = (
+            {} if carried["input"] is None else {"cost": {"input": carried["input"], "output": 0, "total": 0}}
+        )
+        self._outputs = [known]
+
     def close(self) -> None:
         """Report as one entry what was used in secret, also by calls that failed or were stopped.
 
@@ -181,10 +197,15 @@ class Company:
         """
         if not self.spent:
             return
+        self._used = self._spent()
+        self.context.emit(self._used)
+        self.spent = []
+
+    def _spent(self) -> ev.UsageReported:
         models = self._models or {report.model for report in self.spent}
         costs = [report.cost for report in self.spent]
         known = [cost for cost in costs if cost is not None]
-        self._used = ev.UsageReported(
+        return ev.UsageReported(
             self.context.block,
             min(models) if len(models) == 1 else SEVERAL,
             usage.total(report.tokens for report in self.spent),
@@ -192,8 +213,6 @@ class Company:
             "USD",
             True,
         )
-        self.context.emit(self._used)
-        self.spent = []
 
     def spend(self, report: ev.UsageReported) -> None:
         """Count what a call in secret used, rounded up: with the exact figures, prices that differ and options that
@@ -234,149 +253,3 @@ class Company:
             sums["total"] = self._used.cost
             sums["output"] = max(0.0, sums["total"] - sums["input"])
         return {**sums, "currency": "USD"}
-
-
-class _Inside:
-    """The block's context as one of its agents gets it. What is not here is the block's own."""
-
-    def __init__(
-        self, company: Company, outer: BlockContext, journal: t.Any, seen: Mapping[str, t.Any]
-    ) -> None:
-        self._company = company
-        self._outer = outer
-        self._seen = seen
-        self._base = company.turns
-        self._open = False
-        self._ids: dict[str, str] = {}
-        self.journal = journal
-
-    def __getattr__(self, name: str) -> t.Any:
-        return getattr(self._outer, name)
-
-    def variables(self) -> Mapping[str, t.Any]:
-        """See :class:`plugins.spec.BlockContext`."""
-        return {**self._outer.variables(), **self._seen}
-
-    def render(self, template: str, **extra: t.Any) -> str:
-        """See :class:`plugins.spec.BlockContext`."""
-        return self._outer.render(template, **{**self._seen, **extra})
-
-    def emit(self, event: t.Any) -> None:
-        """Pass on what may be shown, with turns and ids that are the block's."""
-        kind = type(event)
-        if kind is ev.TextDelta:
-            return
-        show = _SHOWN.get(kind)
-        shown = event if show is None else show(self, event)
-        if shown is not None:
-            self._outer.emit(shown)
-
-    def _turn(self, number: int) -> int:
-        turn = self._base + number
-        self._company.turns = max(self._company.turns, turn + 1)
-        return turn
-
-    def _thinking(self, event: ev.ThinkingDelta) -> ev.ThinkingDelta:
-        self._open = True
-        return msgspec.structs.replace(event, turn=self._turn(event.turn))
-
-    def _tool_started(self, event: ev.ToolStarted) -> ev.ToolStarted:
-        self._open = True
-        call = event.id if event.id not in self._company.taken else self._outer.new_id("call")
-        self._company.taken.add(call)
-        self._ids[event.id] = call
-        return msgspec.structs.replace(event, turn=self._turn(event.turn), id=call)
-
-    def _later(self, event: ev.ToolExecuting | ev.ToolFinished) -> ev.RunEvent:
-        """What is told of a call that was announced."""
-        return msgspec.structs.replace(event, turn=self._turn(event.turn), id=self._ids[event.id])
-
-    def _turn_ended(self, event: ev.TurnEnded) -> ev.TurnEnded | None:
-        """A turn that nothing was shown of need not end. None is the block's answer, so none is final."""
-        if not self._open:
-            return None
-        self._open = False
-        reason = event.reason if event.kind == "intermediate" else None
-        return ev.TurnEnded(event.block, self._turn(event.turn), "intermediate", reason)
-
-    def with_own_ids(self, output: Mapping[str, t.Any]) -> Mapping[str, t.Any]:
-        """``output`` with the ids its calls were shown with."""
-        if all(call == shown for call, shown in self._ids.items()):
-            return output
-        calls = [{**call, "id": self._ids[call["id"]]} for call in output["toolCalls"]["list"]]
-        timing = output["providerTiming"]
-        segments = [
-            {**segment, "toolCallId": self._ids[segment["toolCallId"]]}
-            if "toolCallId" in segment
-            else segment
-            for segment in timing["timeSegments"]
-        ]
-        return {
-            **output,
-            "toolCalls": {"list": calls, "count": len(calls)},
-            "providerTiming": {**timing, "timeSegments": segments},
-        }
-
-
-_SHOWN: Mapping[type, t.Callable[[_Inside, t.Any], ev.RunEvent | None]] = {
-    ev.ThinkingDelta: _Inside._thinking,
-    ev.ToolStarted: _Inside._tool_started,
-    ev.ToolExecuting: _Inside._later,
-    ev.ToolFinished: _Inside._later,
-    ev.TurnEnded: _Inside._turn_ended,
-}
-
-
-class _Unseen(_Inside):
-    """The context of somebody who is asked in secret: nothing gets out but what was used."""
-
-    #: Nobody will see it, so nobody is asked for it.
-    show_thinking = False
-    #: Nobody looks at the calls of somebody who is asked in secret.
-    observer = None
-
-    def emit(self, event: t.Any) -> None:
-        """Keep what was used."""
-        if isinstance(event, ev.UsageReported):
-            self._company.spend(event)
-
-    def flush(self) -> None:
-        """There is nothing to send."""
-
-
-class _Row(msgspec.Struct):
-    """See :class:`plugins.spec.journal.Step`."""
-
-    turn: int
-    key: str
-    kind: StepKind
-    state: StepState
-    value: t.Any
-    input_hash: str | None
-
-
-class _Rows:
-    """The rows of one agent, kept nowhere: a secret vote is one step of the run, done anew as a whole."""
-
-    def __init__(self) -> None:
-        self._rows: dict[tuple[int, str], _Row] = {}
-
-    def rows(self) -> Sequence[_Row]:
-        """All rows, oldest first."""
-        return list(self._rows.values())
-
-    def find(self, turn: int, key: str) -> _Row | None:
-        """One row."""
-        return self._rows.get((turn, key))
-
-    def write(
-        self,
-        turn: int,
-        key: str,
-        kind: StepKind,
-        state: StepState,
-        value: t.Any = None,
-        input_hash: str | None = None,
-    ) -> None:
-        """Insert or replace a row."""
-        self._rows[turn, key] = _Row(turn, key, kind, state, value, input_hash)

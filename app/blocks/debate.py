@@ -101,7 +101,7 @@ def run(context: BlockContext, config: DebateConfig) -> Mapping[str, t.Any]:
     debate.company.once("starts", DebateStarted(context.block, debate.names, config.rounds))
     content = debate.run()
     # The end of one that fails is told by the engine.
-    context.emit(DebateEnded(context.block, debate.round, debate.consensus))
+    debate.company.once("ends", DebateEnded(context.block, debate.round, debate.consensus))
     context.flush()
     return {
         "content": content,
@@ -163,7 +163,8 @@ class _Debate:
         self.statements.append({"round": self.round, "index": index, "name": name, "content": content})
         over = self.consensus or self.round == self.config.rounds
         answer = self.config.moderator is None and over and index == len(self.names) - 1
-        self.context.emit(AgentMessage(self.context.block, content, name, self.round, answer))
+        said = AgentMessage(self.context.block, content, name, self.round, answer)
+        self.company.once(f"says {self.round}.{index}", said)
         self.context.flush()
 
     def _heard(self, text: str) -> tuple[str, bool]:
@@ -197,7 +198,7 @@ class _Debate:
         )
         content = str(output["content"])
         name = moderator.name or _MODERATOR
-        self.context.emit(AgentMessage(self.context.block, content, name, None, True))
+        self.company.once("sums up", AgentMessage(self.context.block, content, name, None, True))
         return content
 
     # -- what they are told ------------------------------------------------------------------

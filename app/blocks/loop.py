@@ -1,7 +1,7 @@
 """The ``loop`` block: runs its body again and again, one iteration after the other.
 
-Law of this room: what steers an iteration is read anew before each; the cap is a way out like any other and is said
-in the output. The body hangs on the handle ``loop`` and leads back; ``exit`` goes on.
+Law of this room: what steers an iteration is read anew before each, and taken down; the cap is a way out like any other
+and is said in the output. The body hangs on the handle ``loop`` and leads back; ``exit`` goes on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from app.agents.kept import kept
 from app.agents.templates import evaluate
 from app.agents.values import holds, items_of, only
 from app.errors import BlockError
@@ -87,10 +89,11 @@ def run(context: BlockContext, config: LoopConfig) -> Mapping[str, t.Any]:
         context.sleep(0)  # a body that waits for nothing keeps nobody waiting, and a stop lands here
         with context.waits.wait():  # no iteration begins once a stop was asked for
             pass
-        context.emit(LoopIteration(context.block, len(results) + 1, "loop"))
+        number = len(results) + 1
+        context.tell(f"{context.attempt}.{number} begins", LoopIteration(context.block, number, "loop"))
         context.flush()
         results.append(only(context.body("loop", loop=loop).outputs))
-    context.emit(LoopIteration(context.block, len(results), "exit"))
+    context.tell(f"{context.attempt} exits", LoopIteration(context.block, len(results), "exit"))
     context.take("exit")
     return {
         "iterations": len(results),
@@ -100,6 +103,12 @@ def run(context: BlockContext, config: LoopConfig) -> Mapping[str, t.Any]:
     }
 
 
+def _tell(context: BlockContext, iteration: int, path: t.Literal["loop", "exit"]) -> None:
+    """Tell of an iteration, once in each try."""
+    context.tell(f"{context.attempt} {path} {iteration}", LoopIteration(context.block, iteration, path))
+    context.flush()
+
+
 def _iterations(
     context: BlockContext, config: LoopConfig, results: Sequence[t.Any]
 ) -> Iterator[Mapping[str, t.Any]]:
@@ -107,14 +116,34 @@ def _iterations(
     if config.kind == "while":
         while True:
             loop = _loop(results)
-            if not holds(evaluate(str(config.condition), {**context.variables(), "loop": loop})):
+            if not kept(
+                context,
+                f"{context.attempt}.{len(results) + 1} goes on",
+                partial(_goes_on, context, config, loop),
+            ):
                 return
             yield loop
     given = config.times if config.kind == "for" else config.items
-    value = evaluate(given, context.variables()) if isinstance(given, str) else given
+    value = given
+    if isinstance(given, str):
+        value = kept(context, f"{context.attempt} runs for", lambda: evaluate(given, context.variables()))
     items = range(_times(value)) if config.kind == "for" else items_of(value, "items")
     for item in items:
         yield _loop(results, item) if config.kind == "for_each" else _loop(results)
+
+
+def _goes_on(context: BlockContext, config: LoopConfig, loop: Mapping[str, t.Any]) -> bool:
+    return holds(evaluate(str(config.condition), {**context.variables(), "loop": loop}))
+
+
+def _holds(context: BlockContext, config: LoopConfig, loop: Mapping[str, t.Any]) -> bool:
+    return holds(evaluate(str(config.condition), {**context.variables(), "loop": loop}))
+
+
+def _items(context: BlockContext, config: LoopConfig) -> Sequence[t.Any]:
+    given = config.times if config.kind == "for" else config.items
+    value = evaluate(given, context.variables()) if isinstance(given, str) else given
+    return range(_times(value)) if config.kind == "for" else items_of(value, "items")
 
 
 def _loop(results: Sequence[t.Any], item: t.Any = None) -> Mapping[str, t.Any]:

@@ -10,6 +10,7 @@ import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.agents.kept import kept
 from app.agents.templates import evaluate
 from app.agents.values import items_of, only
 from app.errors import BlockError
@@ -93,7 +94,11 @@ def _branches(context: BlockContext, config: ParallelConfig) -> Mapping[str, t.A
 
 def _items(context: BlockContext, config: ParallelConfig) -> Mapping[str, t.Any]:
     given = config.items
-    items = items_of(evaluate(given, context.variables()) if isinstance(given, str) else given, "items")
+    if isinstance(given, str):
+        given = kept(
+            context, f"{context.attempt} runs for", lambda: evaluate(config.items, context.variables())
+        )
+    items = items_of(given, "items")
     results: list[t.Any] = [None] * len(items)
 
     def one(waits: Waits, index: int) -> None:
@@ -104,6 +109,10 @@ def _items(context: BlockContext, config: ParallelConfig) -> Mapping[str, t.Any]
     errors = _at_once(context, config, range(len(items)), expected, one)
     context.take("exit")
     return {"results": results, "errors": {str(index): error for index, error in errors.items()}}
+
+
+def _given(context: BlockContext, given: t.Any) -> Sequence[t.Any]:
+    return items_of(evaluate(given, context.variables()) if isinstance(given, str) else given, "items")
 
 
 def _at_once(

@@ -137,11 +137,15 @@ def _by_model(context: BlockContext, config: RouterConfig) -> Mapping[str, t.Any
     listed = "\n".join(f"- {r.name}: {context.render(r.description or '')}" for r in config.routes)
     asked = asked_of(context, config.prompt)
     for attempt in ("first", "again"):
+        undecided = f"{attempt} undecided {context.attempt}"
+        if context.journal.find(0, undecided) is not None:
+            continue
         try:
             answer = company.ask(agent, attempt, asked, told=_TOLD.format(listed))
         except RunError as error:
             if error.code != structured.CODE:
                 raise
+            context.journal.write(0, undecided, "chosen", "done")
         else:
             return {"route": answer["route"], "reason": answer["reason"], **company.totals()}
     raise BlockError(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from app.agents import ballots
 from app.agents.ballots import ABSTAIN, Tally, Unreadable
+from app.agents.kept import kept
 from app.agents.participants import Company, ParticipantConfig, asked_of, models_of, name_problems, names_of
 from app.events import VoteCast, VoteClosed
 from plugins.spec.blocks import BlockContext, BlockType
@@ -26,6 +27,8 @@ _PART = "Voter"
 _NAMES = ("question", "options")
 #: Shuffles ballots and breaks ties: the system's source, which nobody can predict.
 _RANDOM = random.SystemRandom()
+#: Key of the row with the ballots of a secret vote, shuffled.
+_BALLOTS = "ballots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ def check(config: VoteConfig, path: str) -> list[tuple[str, str]]:
     if (config.tie == "moderator") != (config.moderator is not None):
         missing = "is required by tie: moderator" if config.tie == "moderator" else "needs tie: moderator"
         problems.append((f"{path}.moderator", missing))
+    problems += _held(config, f"{path}.voters") if config.secret else []
     for place, voter in enumerate(config.voters):
         if voter.response_format is not None:
             where = f"{path}.voters[{place}].response_format"
@@ -98,6 +102,16 @@ def check(config: VoteConfig, path: str) -> list[tuple[str, str]]:
         where = f"{path}.moderator.response_format"
         problems.append((where, "must be left out: a moderator answers with an option"))
     return problems
+
+
+def _held(config: VoteConfig, path: str) -> list[tuple[str, str]]:
+    """Tools of a secret vote that a person would have to allow: what they were shown would tell who makes the call."""
+    return [
+        (f"{path}[{place}].tools[{n}].approval", "must be never: nobody can be asked in a secret vote")
+        for place, voter in enumerate(config.voters)
+        for n, entry in enumerate(voter.tools)
+        if isinstance(entry, Mapping) and entry.get("approval") not in (None, "never")
+    ]
 
 
 def _options(config: VoteConfig, path: str) -> list[tuple[str, str]]:
@@ -129,7 +143,7 @@ def run(context: BlockContext, config: VoteConfig) -> Mapping[str, t.Any]:
     finally:
         vote.company.close()
     majority = quorum_met and tally.majority
-    context.emit(VoteClosed(context.block, tally.votes, winner, majority, tally.abstained))
+    vote.company.once("closes", VoteClosed(context.block, tally.votes, winner, majority, tally.abstained))
     context.flush()
     output: dict[str, t.Any] = {
         "content": winner or "",
@@ -165,12 +179,30 @@ class _Vote:
         for index, voter in enumerate(self.config.voters):
             ballot = self._ask(voter, str(index), self.config.options, again=not self.config.abstain)
             cast.append(ballot)
-            self.context.emit(VoteCast(self.context.block, ballot, index, self.names[index]))
+            self.company.once(
+                f"casts {index}", VoteCast(self.context.block, ballot, index, self.names[index])
+            )
             self.context.flush()
         return cast
 
     def in_secret(self) -> list[str | None]:
-        """All at once; the ballots are told together, in an order and with numbers that mean nothing."""
+        """All at once; the ballots are told together, in an order and with numbers that mean nothing.
+
+        What is taken down is what is told: until the last one has voted, nothing.
+        """
+        row = self.context.journal.find(0, _BALLOTS)
+        if row is not None:
+            self.company.carry_on(row.value)
+            return [ballot for ballot, _ in row.value["mixed"]]
+        mixed = ballots.shuffled(self._ask_all(), _RANDOM)
+        told = {"mixed": mixed, **self.company.carried()}
+        self.context.journal.write(0, _BALLOTS, "chosen", "done", told)
+        for ballot, number in mixed:
+            self.context.emit(VoteCast(self.context.block, ballot, number))
+        self.context.flush()
+        return [ballot for ballot, _ in mixed]
+
+    def _ask_all(self) -> list[str | None]:
         cast: list[str | None] = []
         left = iter(self.config.voters)
 
@@ -179,11 +211,7 @@ class _Vote:
                 cast.append(self._ask(voter, "", self.config.options, context=context))
 
         self.context.at_once([work] * min(len(self.config.voters), MOST_AT_ONCE))
-        mixed = ballots.shuffled(cast, _RANDOM)
-        for ballot, number in mixed:
-            self.context.emit(VoteCast(self.context.block, ballot, number))
-        self.context.flush()
-        return [ballot for ballot, _ in mixed]
+        return cast
 
     def winner(self, tally: Tally) -> str | None:
         """The option with most votes; of several the one the tie rule names."""
@@ -193,7 +221,7 @@ class _Vote:
         if config.tie == "moderator" and config.moderator is not None:
             return self._ask(config.moderator, "moderator", leaders, again=True, abstain=False)
         if config.tie == "random":
-            return _RANDOM.choice(leaders)
+            return kept(self.context, "tie", lambda: _RANDOM.choice(leaders))
         return leaders[0] if config.tie == "first" else None
 
     def _ask(

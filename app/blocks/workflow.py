@@ -10,6 +10,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.agents.kept import kept
 from app.agents.templates import render_value
 from app.schemas.paths import join
 from app.workflows.template_syntax import is_template
@@ -47,10 +48,19 @@ def run(context: BlockContext, config: WorkflowConfig) -> Mapping[str, t.Any]:
 
     :raises RunError: ``template_failed``. :raises BlockError: a block of it failed, or it took too long.
     """
-    variables = context.variables()
-    given = variables.get("input") if config.input is None else render_value(config.input, variables)
+    given = kept(context, f"{context.attempt} is given", lambda: _given(context, config))
     output = context.child({"message": given} if isinstance(given, str) else given)
     return output if isinstance(output, Mapping) else {"output": output}
+
+
+def _given(context: BlockContext, config: WorkflowConfig) -> t.Any:
+    variables = context.variables()
+    return variables.get("input") if config.input is None else render_value(config.input, variables)
+
+
+def _given(context: BlockContext, config: WorkflowConfig) -> t.Any:
+    variables = context.variables()
+    return variables.get("input") if config.input is None else render_value(config.input, variables)
 
 
 WORKFLOW = BlockType(
