@@ -106,6 +106,7 @@ class Executor:
             show_thinking=body.include_thinking,
             selections=selections,
             origin=origin,
+            traceparent=request.environ.get("HTTP_TRACEPARENT"),
         )
 
     def _thread(self, found: Runnable, who: Caller, name: str | None, run_id: str) -> ThreadRow | None:

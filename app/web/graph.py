@@ -110,6 +110,7 @@ def _run_request(
         disconnect_grace_s=settings.disconnect_grace_s,
         thread=thread,
         origin={"surface": "graph" if stream else "graph-json"},
+        traceparent=request.environ.get("HTTP_TRACEPARENT"),
     )
 
 

@@ -93,6 +93,7 @@ def _run_request(found: Runnable, body: RunsBody, who: Caller, run_id: str, thre
         show_thinking=body.include_thinking,
         thread=thread,
         origin={"surface": "runs", "events": body.events, "includeThinking": body.include_thinking},
+        traceparent=request.environ.get("HTTP_TRACEPARENT"),
     )
 
 

@@ -26,18 +26,19 @@ _MS = 1_000_000
 def begin(
     spans: RunSpans,
     parent: Opened,
-    name: str,
+    block: str,
     model: ResolvedModel | ResolvedEmbedding,
     request: ModelRequest | None,
     ts: int,
 ) -> CallSpan:
     """The span of a call that begins."""
-    operation = "embeddings" if request is None else "chat"
+    operation, name = "embeddings" if request is None else "chat", f"{model.family.id}/{model.model}"
     attributes: dict[str, t.Any] = {
         names.OPERATION: operation,
         names.PROVIDER: names.provider_name(model.family.id),
         names.REQUEST_MODEL: model.model,
         "studio.model": name,
+        "studio.block.id": block,
         **_server(model.connection.base_url),
     }
     if request is not None:

@@ -53,6 +53,10 @@ class RunSpans:
         self._run = run
         self.now_ms = run.services.clock.now_ms
         self._places = Places(run.request.workflow)
+        #: What every span says, so that each is found by it.
+        self._common = {"studio.run.id": run.id}
+        if run.request.thread_id is not None:
+            self._common[names.CONVERSATION] = run.request.thread_id
         self._root = Opened(self._first(tracing, run))
         self._blocks: dict[str, Opened] = {}
         self._speakers: dict[str, Opened] = {}
@@ -64,21 +68,22 @@ class RunSpans:
     def _first(self, tracing: Tracing, run: Run) -> trace.Span:
         from app.engine.observe.tracing import caller_of, first_span_id
 
-        request, epoch = run.request, getattr(run, "epoch", 1)
+        durable = getattr(run, "durable", None)
+        request, epoch = run.request, 1 if durable is None else durable.keeper.epoch
         attributes: dict[str, t.Any] = {
             names.OPERATION: "invoke_workflow",
             names.AGENT: request.workflow.name,
-            "studio.run.id": run.id,
+            **self._common,
             "studio.workflow.id": request.workflow_id,
         }
         if request.version is not None:
             attributes["studio.workflow.version"] = request.version
         if request.thread_id is not None:
-            attributes[names.CONVERSATION] = attributes["studio.thread.id"] = request.thread_id
+            attributes["studio.thread.id"] = request.thread_id
         if self.content is not None and epoch == 1:
             attributes["studio.run.input"] = self.content.value(request.input)
         trace_id = trace_id_of(run.id)
-        caller = caller_of(getattr(request, "traceparent", None))
+        caller = caller_of(request.traceparent)
         links = [] if caller is None else [caller]
         if epoch > 1:
             before = trace.SpanContext(
@@ -111,7 +116,7 @@ class RunSpans:
             return call.again(ts)
         self._end_call(block)
         at = self._speaker(block, ts, model)
-        made = calls.begin(self, at, name, model, request, ts)
+        made = calls.begin(self, at, block, model, request, ts)
         self._calls[block] = made
         return made
 
@@ -133,7 +138,7 @@ class RunSpans:
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> trace.Span:
         """A span under another one."""
-        attributes["studio.run.id"] = self._run.id
+        attributes.update(self._common)
         return self._tracer.start_span(name, parent.context, kind, attributes, start_time=ts * _MS)
 
     def _block(self, path: str, ts: int) -> Opened:

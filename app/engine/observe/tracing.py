@@ -39,8 +39,8 @@ if t.TYPE_CHECKING:
 
 log = logging.getLogger("studio.observe")
 
-#: Most spans that wait to be sent; more are dropped and counted. Most of one request: encoding one takes about 30 µs.
-QUEUE, BATCH, DELAY_MS = 4096, 64, 2000
+#: Most spans that wait to be sent; more are dropped and counted. Most of one request: encoding one takes about 70 µs.
+QUEUE, BATCH, DELAY_MS = 4096, 32, 2000
 _NEVER = Event()
 
 
