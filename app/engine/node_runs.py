@@ -168,10 +168,10 @@ class NodeExecution:
         self._names[call] = told
         now = self._now()
         self._close("tool_turn")
-        self._turn += 1
-        self._emit(ev.ToolStarted(self.path, self._turn, told, name, now))
+        turn = self._turn
+        self._emit(ev.ToolStarted(self.path, turn, told, name, now))
         self._close("tool_turn")
-        self._emit(ev.ToolExecuting(self.path, self._turn - 1, told, name, arguments, now))
+        self._emit(ev.ToolExecuting(self.path, turn, told, name, arguments, now))
 
     def tool_finished(self, call: str, status: ev.ToolStatus, result: t.Any) -> None:
         """See the protocol."""

@@ -229,6 +229,8 @@ class CompiledWorkflow:
 
     @functools.cached_property
     def _answer_agents(self) -> tuple[str, ...]:
+        if self.runner is not None:
+            return tuple(block.id for block in self.blocks.values() if block.config.answers)
         return tuple(
             b.id
             for b in self.blocks.values()

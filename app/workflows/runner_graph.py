@@ -21,10 +21,15 @@ _END = "end"
 
 @dataclass(frozen=True, slots=True)
 class RunnerConfig:
-    """In place of a node's config. ``ways``: the handles by which it goes on. ``repeats``: it may run again."""
+    """In place of a node's config.
+
+    :ivar ways: the handles by which it goes on. :ivar repeats: it may run again. :ivar answers: what it says is the
+        run's answer.
+    """
 
     ways: tuple[str, ...] = ()
     repeats: bool = False
+    answers: bool = False
 
 
 def compile_runner(runner: WorkflowRunner) -> CompiledWorkflow:
@@ -80,19 +85,19 @@ def _by(edges: tuple[Edge, ...], end: t.Literal["source", "target"]) -> dict[str
 
 def _block(node: RunnerNode, edges: tuple[Edge, ...], runs_others: bool) -> CompiledBlock:
     ways = tuple(dict.fromkeys(edge.handle for edge in edges if edge.handle != INSIDE))
-    config = RunnerConfig(ways + ((_END,) if node.ends or not ways else ()), node.repeats)
+    config = RunnerConfig(ways + ((_END,) if node.ends or not ways else ()), node.repeats, node.answers)
     bodies = (INSIDE,) if runs_others else ()
-    return CompiledBlock(node.id, _kind(node.type, node.answers), node.name, config, bodies=bodies)
+    return CompiledBlock(node.id, _kind(node.type), node.name, config, bodies=bodies)
 
 
-def _kind(name: str, answers: bool) -> BlockType:
+def _kind(name: str) -> BlockType:
     return BlockType(
         type_name=name,
         config=RunnerConfig,
         run=_never,
         summary="A node of a graph.",
         handles=(),
-        answers=answers,
+        answers=True,
         named=lambda config: t.cast("tuple[str, ...]", config.ways),
     )
 

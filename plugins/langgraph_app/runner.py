@@ -39,7 +39,7 @@ class LangGraphRunner:
         self.title = app.title or name
         self._app = app
         self._nodes = Nodes(app.graph, app.answers)
-        self._keys = frozenset(app.graph.get_input_jsonschema().get("properties") or ())
+        self._keys = _input_keys(app.graph)
         kept = bool(app.graph.checkpointer)
         self.settings = RunnerSettings(
             timeout_s=app.timeout_s,
@@ -279,6 +279,14 @@ class _Run:
                 if hasattr(task.state, "tasks"):
                     left.append(task.state)
         return found
+
+
+def _input_keys(graph: t.Any) -> frozenset[str]:
+    """The keys of a graph's input; none where it is one value. Its JSON schema would ask more of its types."""
+    builder = getattr(graph, "builder", None)
+    schemas = getattr(builder, "schemas", {})
+    known = schemas.get(getattr(builder, "input_schema", None)) or graph.input_channels
+    return frozenset() if isinstance(known, str) else frozenset(known)
 
 
 #: In place of an input: the graph waits for people already.

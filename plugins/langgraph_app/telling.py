@@ -56,6 +56,8 @@ class Telling:
         self._done: set[str] = set()
         self._messages: dict[str, _Message] = {}
         self._calls: dict[str, NodeRun] = {}
+        #: Calls that raised, until it is known what the model is told of them.
+        self._raised: dict[str, NodeRun] = {}
         self.values: t.Any = None
         self.failed: tuple[NodeRun, BaseException] | None = None
         self.interrupts: dict[str, tuple[NodeRun, Pending]] = {}
@@ -106,6 +108,8 @@ class Telling:
         self._tasks[data["id"]] = _Task(node, named, data["input"])
 
     def _ends(self, task: _Task, data: Mapping[str, t.Any]) -> None:
+        for call in [call for call, node in self._raised.items() if node.path == task.node.path]:
+            self._raised.pop(call).tool_finished(call, "error", "It failed.")
         if data["interrupts"]:
             for each in data["interrupts"]:
                 # The innermost task tells of it first.
@@ -129,6 +133,8 @@ class Telling:
     def _output(self, task: _Task, named: Named, result: t.Any) -> dict[str, t.Any]:
         output = m.plain(result)
         output = dict(output) if isinstance(output, Mapping) else {"result": output}
+        if named.node.type == "subgraph":  # what it gives, its nodes have said
+            return output
         said = m.answer_in(result.get(self._key)) if isinstance(result, Mapping) else None
         if said is None and named.last and isinstance(task.given, Mapping):
             said = m.answer_in(task.given.get(self._key))  # nothing comes after it: that is the run's answer
@@ -145,7 +151,11 @@ class Telling:
 
     def _message(self, message: t.Any, metadata: Mapping[str, t.Any]) -> None:
         task = self._around(str(metadata.get("langgraph_checkpoint_ns", "")).split("|"))
-        if task is None or not m.is_ai(message):
+        if task is None:
+            return
+        if not m.is_ai(message):
+            if (node := self._raised.pop(getattr(message, "tool_call_id", ""), None)) is not None:
+                node.tool_finished(message.tool_call_id, "error", m.plain(message.content))
             return
         known = self._messages.get(message.id)
         if known is None:
@@ -164,11 +174,11 @@ class Telling:
         if usage := getattr(message, "usage_metadata", None):
             for name, count in m.tokens_of(usage).items():
                 known.tokens[name] = known.tokens.get(name, 0) + count
-        if not known.model:
-            about = getattr(message, "response_metadata", None) or {}
-            model = (
-                about.get("model_name") or about.get("model") or metadata.get("ls_model_name") or "unknown"
-            )
+        about = getattr(message, "response_metadata", None) or {}
+        model = about.get("model_name") or about.get("model")  # the vendor's own name, in its last piece
+        if model is None and not known.model:
+            model = metadata.get("ls_model_name") or "unknown"
+        if model is not None:
             vendor = metadata.get("ls_provider")
             known.model = f"{vendor}/{model}" if vendor else str(model)
 
@@ -193,7 +203,7 @@ class Telling:
                 failed = getattr(output, "status", "success") == "error"
                 node.tool_finished(call, "error" if failed else "success", _result(output))
             elif event == "tool-error":
-                node.tool_finished(call, "error", "The tool failed.")
+                self._raised[call] = node
 
 
 def _result(output: t.Any) -> t.Any:

@@ -59,6 +59,7 @@ class Nodes:
         names = [name for name in drawn.nodes if name not in (_START, _END)]
         ways = _ways(drawn)
         ids = dict(zip(names, _ids(names), strict=True))
+        self._draw(drawn, home, ids)
         for name in names:
             targets = ways.get(name, ())
             last = not targets or set(targets) == {_END}
@@ -74,7 +75,6 @@ class Nodes:
             self._found[home, name] = Named(label, replace(node, answers=answers), last and ends)
             if name in inner:
                 self._level(inner[name], node.id, f"{label}/", ends and node.ends, node.repeats, depth + 1)
-        self._draw(drawn, home, ids)
 
     def _draw(self, drawn: t.Any, home: str, ids: dict[str, str]) -> None:
         def path(name: str) -> str:
@@ -84,7 +84,9 @@ class Nodes:
             if edge.source == _START:
                 self._entries += [path(edge.target)] if edge.target in ids else []
             elif edge.source in ids and edge.target in ids:
-                label = str(edge.data) if edge.conditional and edge.data not in (None, edge.target) else ""
+                label = (
+                    str(edge.data) if edge.conditional and edge.data not in (None, edge.target, _END) else ""
+                )
                 made = RunnerEdge(path(edge.source), path(edge.target), edge.conditional, label)
                 if made not in self._edges:
                     self._edges.append(made)

@@ -20,7 +20,7 @@ class RunnerNode:
 
     :ivar id: 1 to 64 letters, digits, ``_`` or ``-``; in a graph inside of another ``<node>/<id>``.
     :ivar name: as people call it. :ivar type: ``node``, or ``subgraph`` for one that runs a graph of its own.
-    :ivar ends: the graph it is in may end with it. :ivar answers: what it says may be the run's answer.
+    :ivar ends: the graph it is in may end with it. :ivar answers: what it says is the run's answer; any node may speak.
     :ivar repeats: it may run more than once in a run.
     """
 
