@@ -108,7 +108,8 @@ class Checkpoint:
     :ivar steps: inserted, or put in place of the row of the same key. :ivar forgotten: dropped before that.
     :ivar log: what was said since the last checkpoint. :ivar asks: new decisions; one that is there already is kept.
     :ivar taken: ids of decisions whose answers the run has taken note of.
-    :ivar withdrawn: ids of decisions that nobody waits for any more; those that are open are cancelled.
+    :ivar withdrawn: ids of decisions that nobody waits for any more; those that are open are cancelled, answered ones
+        count as taken.
     :ivar seq_reserved: numbers up to this one may be used before the next checkpoint; None leaves it. Never lowered.
     :ivar human_wait_ms: what the run has waited for people in all; also says that the wait since ``paused_at`` is in
         it. None leaves both.

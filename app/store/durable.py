@@ -87,7 +87,7 @@ class Durable:
             for taken in checkpoint.taken:
                 link.execute(self._do["take"], {"run": run_id, "decision": taken, "at": now})
             for withdrawn in checkpoint.withdrawn:
-                link.execute(self._do["withdraw"], {"run": run_id, "decision": withdrawn})
+                link.execute(self._do["withdraw"], {"run": run_id, "decision": withdrawn, "at": now})
             self._mark(link, run_id, checkpoint)
             if pause is not None:
                 link.execute(self._do["pause"], pause.run)

@@ -33,7 +33,12 @@ _TEXT = {
         ON CONFLICT ({", ".join(_KEY)}) DO NOTHING
     """,
     "take": f"UPDATE decisions SET taken_at = :at WHERE id = :decision AND run_id = :run AND {_LEFT}",
-    "withdraw": "UPDATE decisions SET state = 'cancelled' WHERE id = :decision AND run_id = :run AND state = 'open'",
+    # One that was answered meanwhile is no work any more: a paused run would be taken over for it again and again.
+    "withdraw": """
+        UPDATE decisions SET state = CASE state WHEN 'open' THEN 'cancelled' ELSE state END,
+            taken_at = CASE state WHEN 'open' THEN NULL ELSE :at END
+        WHERE id = :decision AND run_id = :run AND state <> 'cancelled' AND taken_at IS NULL
+    """,
     "left": f"SELECT 1 FROM decisions WHERE run_id = :run AND {_LEFT} LIMIT 1",
     "reserve": "UPDATE runs SET seq_reserved = :upto WHERE id = :run AND seq_reserved < :upto",
     "waited": "UPDATE runs SET human_wait_ms = :waited, paused_at = NULL WHERE id = :run",

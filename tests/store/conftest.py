@@ -17,14 +17,13 @@ from tests.support import databases
 
 @pytest.fixture(params=databases.KINDS)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Settings]:
-    """Settings of a database that does not exist yet (SQLite) or is empty (PostgreSQL)."""
+    """Settings of a database that does not exist yet (SQLite) or is empty (PostgreSQL), unless a store is asked for."""
     made = Settings(data_dir=tmp_path / "data")
     if request.param == "sqlite":
         yield made
         return
-    with databases.postgresql() as address:
-        scheme, _, rest = address.partition("://")
-        yield replace(made, database_url=f"{scheme.removesuffix('+psycopg')}+psycopg://{rest}")
+    with databases.postgresql(migrated="open_store" in request.fixturenames) as address:
+        yield replace(made, database_url=databases.with_driver(address))
 
 
 @pytest.fixture
@@ -39,9 +38,9 @@ def open_store() -> Iterator[Callable[..., Store]]:
     stores: list[Store] = []
 
     def make(settings: Settings, **options: t.Any) -> Store:
+        databases.ready(settings)
         store = Store(settings, **options)
         stores.append(store)
-        store.migrate()
         store.open()
         return store
 
@@ -58,11 +57,9 @@ def shared_settings(
     made = Settings(data_dir=tmp_path_factory.mktemp("shared"))
     with ExitStack() as stack:
         if request.param != "sqlite":
-            _, _, rest = stack.enter_context(databases.postgresql()).partition("://")
-            made = replace(made, database_url=f"postgresql+psycopg://{rest}")
-        store = Store(made)
-        store.migrate()
-        store.close()
+            address = stack.enter_context(databases.postgresql(migrated=True))
+            made = replace(made, database_url=databases.with_driver(address))
+        databases.ready(made)
         yield made
 
 

@@ -258,6 +258,23 @@ def test_an_answer_that_was_taken_up_is_not_work_any_more(two):
     assert run_id not in store.durable.claimable(1000, 3600)
 
 
+def test_a_question_that_was_withdrawn_is_no_work(two):
+    store, _ = two
+    run_id = begin(store)
+    left_open, answered, theirs = rows.ask(run_id, "a"), rows.ask(run_id, "b"), rows.ask(begin(store), "a")
+    save(store, run_id, asks=[left_open, answered])
+    save(store, theirs.run_id, asks=[theirs])
+    store.decisions.answer(answered.id, {}, "me")
+    pause(store, run_id, withdrawn=[left_open.id, answered.id, theirs.id])
+    found = store.decisions.get(left_open.id)
+    assert (found.state, found.answered_at, found.taken_at) == ("cancelled", None, None)
+    found = store.decisions.get(answered.id)
+    assert (found.state, found.answered_by) == ("answered", "me")
+    assert run_id not in store.durable.claimable(1000, 3600)
+    assert store.decisions.get(theirs.id) == theirs
+    assert store.decisions.answer(left_open.id, {}, "late")[0] is False
+
+
 def test_the_wait_is_counted_once_whoever_dies_meanwhile(two):
     store, elsewhere = two
     run_id = begin(store)
