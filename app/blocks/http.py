@@ -1,7 +1,8 @@
 """The ``http`` block: one request, its answer as output.
 
 Law of this room: where a request may go is not decided here, nor can a document change it; what comes back is data,
-and only statuses named in ``fail_on`` are failures.
+and only statuses named in ``fail_on`` are failures. A request that may have changed something is not made a second time
+by itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.agents.http_calls import MAX_BYTES, decoded, make_call
+from app.agents.http_calls import MAX_BYTES, SAFE, decoded, make_call
 from app.errors import BlockError
 from app.schemas.paths import join, shown
 from app.workflows.secret_use import address_problems
@@ -23,6 +24,8 @@ from plugins.spec.blocks import BlockContext, BlockType
 MOST_BYTES = 16 * 1024 * 1024
 _STATUSES = re.compile(r"([1-5])xx|([1-5]\d\d)(?:-([1-5]\d\d))?")
 _MAX_DETAIL = 2000
+#: Key of the row that says how far a request has come.
+_SENT = "request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,11 @@ def run(context: BlockContext, config: HttpConfig) -> Mapping[str, t.Any]:
     """Make the request.
 
     :raises RunError: ``template_failed``. :raises BlockError: ``http_failed`` there is no answer, ``http_status`` it
-        has a status of ``fail_on``; blocks behind the error edge then read it as usual.
+        has a status of ``fail_on``; blocks behind the error edge then read it as usual. ``outcome_unknown``: the server
+        stopped after it was sent.
     """
+    if config.method not in SAFE:
+        _begin(context, config)
     try:
         answer = make_call(
             config,
@@ -87,7 +93,9 @@ def run(context: BlockContext, config: HttpConfig) -> Mapping[str, t.Any]:
             max_bytes=config.max_bytes,
         )
     except ToolFailed as failed:
+        _ends(context, config, "failed")
         raise BlockError("http_failed", f"{context.name} got no answer: {failed}.") from None
+    _ends(context, config, "done")
     output = {
         "status": answer.status,
         "headers": dict(answer.headers),
@@ -98,6 +106,30 @@ def run(context: BlockContext, config: HttpConfig) -> Mapping[str, t.Any]:
         message = f"{context.name} was answered with HTTP status {answer.status}."
         raise BlockError("http_status", message, detail=answer.text[:_MAX_DETAIL], output=output)
     return output
+
+
+def _begin(context: BlockContext, config: HttpConfig) -> None:
+    """Say durably that a request is sent, unless one was in an earlier process and what came of it is not known.
+
+    A further try of this process knows what came of the one before: it failed.
+
+    :raises BlockError: ``outcome_unknown``.
+    """
+    row = context.journal.find(0, _SENT)
+    if row is not None and (row.state == "unknown" or (row.state == "started" and context.attempt == 1)):
+        context.journal.write(0, _SENT, "tool", "unknown")
+        message = (
+            f"Whether the {config.method} request of {context.name} came through is not known: the server stopped "
+            "meanwhile. It was not sent again."
+        )
+        raise BlockError("outcome_unknown", message)
+    context.journal.write(0, _SENT, "tool", "started")
+    context.commit()
+
+
+def _ends(context: BlockContext, config: HttpConfig, state: t.Literal["done", "failed"]) -> None:
+    if config.method not in SAFE:
+        context.journal.write(0, _SENT, "tool", state)
 
 
 HTTP = BlockType(

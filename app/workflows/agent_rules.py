@@ -15,7 +15,7 @@ from app.schemas.paths import did_you_mean, join, shown
 from app.workflows import mcp_entries
 from app.workflows.file_entries import file_problems
 from app.workflows.memory_config import memory_problems
-from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems, entry_warnings
+from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems
 from plugins.spec.mcp import McpServers
 
 THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto")
@@ -78,11 +78,7 @@ def agent_problems(
 
 def agent_warnings(config: Mapping[str, t.Any], path: str) -> list[Problem]:
     """What is right about an agent's config and still may surprise."""
-    entries = config.get("tools")
-    listed = entries if isinstance(entries, list) else []
-    where = join(path, "tools")
-    found = [warning for i, raw in enumerate(listed) for warning in entry_warnings(raw, join(where, i))]
-    return found + _shadowed(config.get("response_format"), join(path, "response_format"))
+    return _shadowed(config.get("response_format"), join(path, "response_format"))
 
 
 def _shadowed(schema: t.Any, path: str) -> list[Problem]:

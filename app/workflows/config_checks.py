@@ -22,7 +22,7 @@ from app.workflows.compiled import AGENT, CompiledBlock
 from app.workflows.mcp_entries import NO_SERVERS
 from app.workflows.shapes import COMMON_KEYS, BlockShape, CommonConfig
 from app.workflows.template_syntax import ANY_BLOCK, NAMES, in_braces, inspect
-from app.workflows.tool_entries import entry_problems, entry_warnings, template_problems
+from app.workflows.tool_entries import entry_problems, template_problems
 from plugins.connections import RegistryError
 from plugins.spec.blocks import BlockType, Use
 from plugins.spec.mcp import McpServers
@@ -197,7 +197,6 @@ class ConfigChecks:
             self._judge(known.check_embedding, use.value.model, path)
         elif use.kind == "tool":
             self._findings.problems += entry_problems(use.value, path, known.tool_names, known.servers)
-            self._findings.warnings += entry_warnings(use.value, path)
         elif use.kind == "detector" and known.detectors is not None and use.value not in known.detectors:
             near = did_you_mean(use.value, sorted(known.detectors))
             self._findings.say(path, f"there is no detector {shown(use.value)}. {near}".rstrip())

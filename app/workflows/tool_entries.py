@@ -119,16 +119,6 @@ def entry_problems(
     return problems
 
 
-def entry_warnings(raw: t.Any, path: str) -> list[Problem]:
-    """What is right about an entry and still may surprise."""
-    if not isinstance(raw, Mapping) or raw.get("approval") not in ("always", "ask_once"):
-        return []
-    message = (
-        "a person would have to allow these calls, and none can be asked in this version: no call of it runs"
-    )
-    return [Problem(join(path, "approval"), message)]
-
-
 def _entry(inline: _Inline, raw: Mapping[str, t.Any]) -> ToolEntry:
     kind: t.Literal["registered", "http", "result"] = "registered"
     http = None

@@ -25,6 +25,7 @@ def found(entry: t.Any, servers: McpServers = INLINE, **config: t.Any) -> dict[s
     [
         {"mcp": "docs"},
         {"mcp": "docs", "tools": ["a", "b"], "required": True, "approval": "never"},
+        {"mcp": "docs", "approval": "always", "approval_deadline_s": 60},
         {"mcp": {"command": "npx", "args": ["-y", "x"], "env": {"KEY": "{{ secrets.KEY }}"}}},
         {
             "mcp": {
@@ -59,6 +60,7 @@ def test_a_good_entry_has_no_problems(entry: t.Any) -> None:
         ({"mcp": "docs", "tools": ["a", "a"]}, ".tools[1]", 'names "a" twice'),
         ({"mcp": "docs", "tools": "a"}, ".tools", ""),
         ({"mcp": "docs", "approval": "maybe"}, ".approval", ""),
+        ({"mcp": "docs", "approval_deadline_s": "1h"}, ".approval_deadline_s", "number"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_path(entry: t.Any, path: str, cure: str) -> None:

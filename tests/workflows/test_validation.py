@@ -229,6 +229,11 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
         ),
         ({"tools": [{"name": "t", "result": 1, "approval": "sometimes"}]}, "tools[0].approval", "ask_once"),
         ({"tools": [{"name": "t", "result": 1, "aproval": "never"}]}, "tools[0].aproval", '"approval"'),
+        (
+            {"tools": [{"name": "t", "result": 1, "approval_deadline_s": 0}]},
+            "tools[0].approval_deadline_s",
+            "above 0",
+        ),
         ({"tools": [{"mcp": "docs"}]}, "tools[0].mcp", "no MCP server"),
         ({"tool_choice": "clock"}, "tool_choice", "not among the agent's tools"),
         ({"tool_choice": "required"}, "tool_choice", "no tools"),
@@ -353,18 +358,14 @@ def test_what_may_be_a_mistake_is_a_warning():
 
 
 @pytest.mark.parametrize("approval", ["always", "ask_once"])
-def test_a_tool_that_needs_approval_is_a_warning_in_every_form(approval):
+def test_a_tool_that_needs_approval_is_right_in_every_form(approval):
     tools = [
         {"name": "clock", "approval": approval},
-        {"name": "fixed", "result": 1, "approval": approval},
-        {"name": "call", "http": {"url": "https://x/y"}, "approval": approval},
+        {"name": "fixed", "result": 1, "approval": approval, "approval_deadline_s": 3600},
+        {"name": "call", "http": {"url": "https://x/y"}, "approval": approval, "approval_deadline_s": 0.5},
         {"name": "free", "result": 1, "approval": "never"},
     ]
-    workflow = compiled(chain(START_BLOCK, agent(tools=tools)))
-    assert [w.path for w in workflow.warnings] == [
-        f"blocks[1].config.tools[{place}].approval" for place in range(3)
-    ]
-    assert "no call of it runs" in workflow.warnings[0].message
+    assert compiled(chain(START_BLOCK, agent(tools=tools))).warnings == ()
 
 
 def test_a_field_of_an_answer_that_every_agent_has_is_a_warning():
