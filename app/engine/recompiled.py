@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from app.agents.checks import checker
+from app.errors import Problem, ValidationFailed
 from app.workflows.compiled import CompiledWorkflow, Pinned
+from app.workflows.runner_graph import compile_runner
 from app.workflows.validation import compile_document
 from plugins.registry import Registry
 
@@ -54,9 +56,20 @@ def workflow_of(documents: Mapping[str, t.Any], plugins: Registry) -> CompiledWo
 
     :raises ValidationFailed: a document does not compile any more.
     """
-    workflow = compiled(documents["document"], plugins)
+    document = documents["document"]
+    if "runner" in document:
+        return _of_runner(document["runner"], plugins)
+    workflow = compiled(document, plugins)
     children = {
         block: Pinned(child["workflow_id"], child["version"], workflow_of(child, plugins))
         for block, child in documents["children"].items()
     }
     return replace(workflow, children=children) if children else workflow
+
+
+def _of_runner(name: str, plugins: Registry) -> CompiledWorkflow:
+    runner = plugins.runners.get(name)
+    if runner is None:
+        message = f"there is no workflow {name} in this process; configure it as where the run began"
+        raise ValidationFailed([Problem("runner", message)])
+    return compile_runner(runner)

@@ -126,7 +126,8 @@ class RunnerContext(t.Protocol):
 
     :ivar run_id: id of the run. :ivar thread_id: of the conversation, the same in every run of it; the run's own id
         outside of any. :ivar in_thread: whether it is in one.
-    :ivar input: as the caller sent it. :ivar resumed: an earlier part of this run has been told already.
+    :ivar input: as the caller sent it.
+    :ivar resumed: it was begun before: it has paused since, or its process has gone.
     :ivar waits: guards every blocking step.
     """
 
