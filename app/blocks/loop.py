@@ -103,12 +103,6 @@ def run(context: BlockContext, config: LoopConfig) -> Mapping[str, t.Any]:
     }
 
 
-def _tell(context: BlockContext, iteration: int, path: t.Literal["loop", "exit"]) -> None:
-    """Tell of an iteration, once in each try."""
-    context.tell(f"{context.attempt} {path} {iteration}", LoopIteration(context.block, iteration, path))
-    context.flush()
-
-
 def _iterations(
     context: BlockContext, config: LoopConfig, results: Sequence[t.Any]
 ) -> Iterator[Mapping[str, t.Any]]:
@@ -134,16 +128,6 @@ def _iterations(
 
 def _goes_on(context: BlockContext, config: LoopConfig, loop: Mapping[str, t.Any]) -> bool:
     return holds(evaluate(str(config.condition), {**context.variables(), "loop": loop}))
-
-
-def _holds(context: BlockContext, config: LoopConfig, loop: Mapping[str, t.Any]) -> bool:
-    return holds(evaluate(str(config.condition), {**context.variables(), "loop": loop}))
-
-
-def _items(context: BlockContext, config: LoopConfig) -> Sequence[t.Any]:
-    given = config.times if config.kind == "for" else config.items
-    value = evaluate(given, context.variables()) if isinstance(given, str) else given
-    return range(_times(value)) if config.kind == "for" else items_of(value, "items")
 
 
 def _loop(results: Sequence[t.Any], item: t.Any = None) -> Mapping[str, t.Any]:

@@ -111,10 +111,6 @@ def _items(context: BlockContext, config: ParallelConfig) -> Mapping[str, t.Any]
     return {"results": results, "errors": {str(index): error for index, error in errors.items()}}
 
 
-def _given(context: BlockContext, given: t.Any) -> Sequence[t.Any]:
-    return items_of(evaluate(given, context.variables()) if isinstance(given, str) else given, "items")
-
-
 def _at_once(
     context: BlockContext,
     config: ParallelConfig,

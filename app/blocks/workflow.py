@@ -58,11 +58,6 @@ def _given(context: BlockContext, config: WorkflowConfig) -> t.Any:
     return variables.get("input") if config.input is None else render_value(config.input, variables)
 
 
-def _given(context: BlockContext, config: WorkflowConfig) -> t.Any:
-    variables = context.variables()
-    return variables.get("input") if config.input is None else render_value(config.input, variables)
-
-
 WORKFLOW = BlockType(
     type_name="workflow",
     config=WorkflowConfig,

@@ -92,7 +92,7 @@ def _services() -> Iterator[Services]:
     with open_store():
         pass  # makes a folder that was never used ready
     services = create_services(settings())
-    services.runs.open()
+    services.runs.open(carry_on=False)
     try:
         with log_lines.masked(logging.getLogger().handlers, services.store.secrets.opened):
             yield services

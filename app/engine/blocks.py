@@ -11,9 +11,12 @@ import typing as t
 from collections.abc import Mapping
 
 from app import events as ev
-from app.engine import pins, settle
+from app.agents import hashes
+from app.engine import inside, pins, settle
 from app.engine.context import RunningBlock
 from app.engine.following import Bodies
+from app.engine.inside import Inner
+from app.engine.replay import BlockEnd, Fault, block_hash
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError, RunError
@@ -59,18 +62,53 @@ class _Instance:
         self._context: RunningBlock | None = None
         self._started = run.services.clock.now_ms()
         self.name = frame.name(block.id)
-        self._execution = run.state.executions(self.name) + 1
+        self._execution = 0
 
     def run(self) -> BlockRow:
         if self._outer.cause is not None:  # whatever has ended around it: nothing more starts
             raise Cancelled(self._outer.cause)
+        durable = self._run.durable
+        if durable is None:
+            self._execution = self._run.state.executions(self.name) + 1
+            return self._running()
+        self._execution = durable.replay.visit(self.name)
+        known = durable.replay.again(self._block, self.name, self._execution, self._hash())
+        if known is not None:
+            return known
+        if durable.halt is not None and not self._contains:
+            self._run.scope.cancel(durable.halt)
+            raise Cancelled(durable.halt)
+        durable.motion.step(1)
+        try:
+            return self._running()
+        finally:
+            durable.motion.step(-1)
+
+    @property
+    def _contains(self) -> bool:
+        """Whether it runs other blocks."""
+        return bool(self._block.bodies) or self._block.child is not None
+
+    def _hash(self) -> str:
+        return block_hash(self._run.request.workflow, self._block)
+
+    def _begin(self) -> None:
+        """Tell that it begins, unless an earlier process has."""
         run, block = self._run, self._block
         standing = run.state.blocks.get(self.name)
-        if standing is not None and (standing.final_text or standing.partial):
-            run.emitter.emit(ev.AnswerRetracted(self.name, "iteration"))
+        if standing is not None:
+            if standing.execution == self._execution and standing.status == "running":
+                self._started = standing.started_at or self._started
+                return
+            if standing.final_text or standing.partial:
+                run.emitter.emit(ev.AnswerRetracted(self.name, "iteration"))
         run.emitter.emit(ev.BlockStarted(self.name, block.type.type_name, block.name, self._execution))
         run.emitter.flush()  # it may be silent for long
-        counts = 0 if block.bodies or block.child is not None else 1  # what a container runs counts by itself
+
+    def _running(self) -> BlockRow:
+        run = self._run
+        self._begin()
+        counts = 0 if self._contains else 1  # what a container runs counts by itself
         run.queue_time.block(counts)
         try:
             output = self._output()
@@ -94,15 +132,43 @@ class _Instance:
     def _output(self) -> Mapping[str, t.Any]:
         """The block's output, after up to ``retries`` further attempts."""
         for number in range(1, self._block.retries + 1):
+            if self._failed_before(number):
+                continue
             try:
                 return self._attempt(number)
-            except BlockError:
+            except BlockError as error:
                 state = self._run.state.blocks[self.name]
                 # Something was shown: a repeat would show it twice.
                 if state.calls or state.live or state.spoke:
                     raise
                 settle.turn(self._run.emitter, state)
+                self._note_try(number, error)
         return self._attempt(self._block.retries + 1)
+
+    def _failed_before(self, number: int) -> bool:
+        """Whether this try of a container has failed in an earlier process; any other block begins with the first."""
+        durable = self._run.durable
+        return (
+            durable is not None
+            and self._contains
+            and durable.replay.failed(self.name, self._execution, f"try {number}") is not None
+        )
+
+    def _note_try(self, number: int, error: BlockError) -> None:
+        if self._run.durable is not None and self._contains:
+            end = BlockEnd("failed", visits=self._visits(), fault=Fault.of(error))
+            self._run.durable.replay.write(self.name, self._execution, end, key=f"try {number}")
+
+    def _note(self, row: BlockRow, fault: Fault | None = None, cut: bool = False) -> BlockRow:
+        """Take down how it ended: in the same moment in which it is told."""
+        if self._run.durable is not None:
+            end = BlockEnd(row.outcome, tuple(sorted(row.handles)), row.output, self._visits(), fault, cut)
+            self._run.durable.replay.write(self.name, self._execution, end, self._hash())
+        return row
+
+    def _visits(self) -> dict[str, int]:
+        durable = self._run.durable
+        return {} if durable is None or not self._contains else durable.replay.inside(self._inside())
 
     def _attempt(self, number: int) -> Mapping[str, t.Any]:
         run, block = self._run, self._block
@@ -125,6 +191,8 @@ class _Instance:
         except BlockError:
             raise
         except RunError as error:
+            if error.code == hashes.MISMATCH:  # no block's failure: the run itself is not what it was
+                raise
             raise BlockError(error.code, error.message, detail=error.detail) from error
         except Exception as error:
             log.exception("run %s: block %s failed unexpectedly", run.id, self.name)
@@ -143,13 +211,14 @@ class _Instance:
         self._finish(
             ev.BlockFinished(self.name, "executed", output, None, None, self._since(), self._execution)
         )
-        return BlockRow("executed", self._handles)
+        return self._note(BlockRow("executed", self._handles, output))
 
     def _failed(self, error: BlockError) -> BlockRow | None:
         """Tell of a failure. None: nothing takes it up, so the region ends with it."""
         run, block = self._run, self._block
         state = run.state.blocks[self.name]
         settle.block(run.emitter, state, "error", run.services.clock.now_ms)
+        self._end_left()
         self._settle_body()
         own = error.output if error.block == self.name else {}
         self._finish(
@@ -165,12 +234,20 @@ class _Instance:
         )
         leads_on = any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ()))
         if not leads_on and block.on_error != "continue":
+            self._note(BlockRow("failed"), Fault.of(error))
             return None
         self._lose(self.name, block)
         self._lose_body()
         if leads_on:
             run.caught.append(self.name)
-        return BlockRow("failed", frozenset({"error" if leads_on else block.onward or ""}))
+        return self._note(BlockRow("failed", frozenset({"error" if leads_on else block.onward or ""})))
+
+    def _end_left(self) -> None:
+        """What an earlier process had going inside of it, and this one never came to."""
+        if self._run.durable is not None and self._run.durable.resumed:
+            for name, _, state in reversed(self._inside()):
+                if state.status == "running":
+                    self._cut(name, state)
 
     def _cut_off(self) -> None:
         """What is around this block has ended, and the run goes on: so has this. A run that ends closes all itself,
@@ -182,11 +259,18 @@ class _Instance:
                 known = self._context
                 run.standing.bodies[self.name] = Bodies(True) if known is None else known.standing()
             return
-        settle.block(run.emitter, run.state.blocks[self.name], "cancelled", run.services.clock.now_ms)
+        self._cut(self.name, run.state.blocks[self.name])
+        self._note(BlockRow("failed"), cut=True)
+
+    def _cut(self, name: str, state: BlockState) -> None:
+        run = self._run
+        now = run.services.clock.now_ms()
+        settle.block(run.emitter, state, "cancelled", run.services.clock.now_ms)
         message = "It was stopped, since the block around it had ended."
-        self._finish(
-            ev.BlockFinished(self.name, "failed", None, "cancelled", message, self._since(), self._execution)
-        )
+        duration = now - (state.started_at or now)
+        self._finish(ev.BlockFinished(name, "failed", None, "cancelled", message, duration, state.execution))
+        if run.durable is not None:
+            run.durable.people.withdraw(name)
 
     def _settle_body(self) -> None:
         """What was said in a loop's body, or in a workflow that was tried again, is final when that has ended."""
@@ -207,25 +291,8 @@ class _Instance:
         if found.partial and block.type.answers and name not in state.lost:
             self._run.emitter.emit(ev.StreamFailed(name, found.message or ""))
 
-    def _inside(self) -> list[tuple[str, CompiledBlock, BlockState]]:
-        """The block instances that it has run, in bodies or in the workflow that it names."""
-        run, block, frame = self._run, self._block, self._frame
-        if not (block.bodies or block.child):
-            return []
-        workflow, start = run.request.workflow, len(frame.path)
-        inside = {inner for handle in block.bodies for inner in workflow.inside[block.id, handle]}
-        if block.child is not None:
-            inside.add(block.id)
-        held = []
-        for name, state in run.state.blocks.items():
-            if not name.startswith(frame.path):
-                continue
-            base, _, index = name[start:].partition("/")[0].partition("[")
-            if base in inside and f"[{index}".startswith(frame.suffix):  # in this one of several at once
-                found = workflow.find(name[start:])
-                if found is not None and found is not block:
-                    held.append((name, found, state))
-        return held
+    def _inside(self) -> list[Inner]:
+        return inside.of(self._run, self._block, self._frame)
 
     def _settle(self, name: str, block: CompiledBlock, output: Mapping[str, t.Any]) -> None:
         """Tell the final answer of a block that has one: its final turn's text, or what it made of its agents'."""

@@ -20,6 +20,7 @@ from app.workflows.compiled import MAX_DEPTH, CompiledBlock, Pinned, Region
 from plugins.spec.blocks import BodyResult
 
 if t.TYPE_CHECKING:
+    from app.engine.durable import DurableRun
     from app.engine.emitter import Emitter
     from app.engine.following import Standing
     from app.engine.journal import Journal
@@ -50,6 +51,7 @@ class ChildRun:
         self.queue_time: QueueTime = outer.queue_time
         self.observer: RunObserver | None = outer.observer
         self.standing: Standing = outer.standing
+        self.durable: DurableRun | None = outer.durable
         self.caught: list[str] = []
         self.path = f"{block}/"
         self.request: RunRequest = replace(
@@ -59,9 +61,12 @@ class ChildRun:
             workflow=pinned.workflow,
             input=given,
         )
-        self._before = {
-            name: state.execution for name, state in self.state.blocks.items() if name.startswith(self.path)
-        }
+        counted = (
+            {name: state.execution for name, state in self.state.blocks.items()}
+            if self.durable is None
+            else self.durable.replay.visits
+        )
+        self._before = {name: number for name, number in counted.items() if name.startswith(self.path)}
 
     def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
         """See :func:`app.engine.region.run_body`."""
@@ -84,6 +89,16 @@ class ChildRun:
     def _fresh(self, block: str) -> bool:
         """Whether it ran in this run, and not in an earlier one in the same block, such as a loop's last iteration."""
         return not self._before or self.state.blocks[block].execution > self._before.get(block, 0)
+
+
+def _announce(outer: Run | ChildRun, event: ev.ChildStarted) -> None:
+    """Tell that a child begins, unless an earlier process has told it of this very execution."""
+    if outer.durable is not None:
+        journal = outer.journal.bind(event.block, outer.durable.replay.visits[event.block])
+        if journal.find(0, "child begins") is not None:
+            return
+        journal.write(0, "child begins", "told", "done")
+    outer.emitter.emit(event)
 
 
 def run_child(
@@ -109,7 +124,7 @@ def run_child(
     workflow = pinned.workflow
     edges = [(e.source, e.handle, e.target) for e in workflow.edges]
     child = ChildRun(outer, name, pinned, given)
-    outer.emitter.emit(ev.ChildStarted(name, pinned.workflow_id, pinned.version, workflow.infos(), edges))
+    _announce(outer, ev.ChildStarted(name, pinned.workflow_id, pinned.version, workflow.infos(), edges))
     # A block that may be tried again settles what its child's agents said when it has ended.
     inner = Frame(path=child.path, owner=name, looping=frame.looping or block.retries > 0)
     limit = workflow.settings.timeout_s

@@ -13,14 +13,16 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 
 from app.agents import retrieval, templates
-from app.engine import approvals
+from app.engine import approvals, inside
 from app.engine.following import Bodies, Interrupted
 from app.engine.frames import Frame
 from app.engine.journal import BlockJournal
 from app.engine.mcp_use import server_use
 from app.engine.memory import memory_of
+from app.engine.replay import BlockEnd, Fault
 from app.engine.scope import Cancelled, RunScope, gather
-from app.errors import RunError
+from app.errors import BlockError, RunError
+from app.store.errors import StaleOwner
 from plugins.connections import NotConfigured, RegistryError
 from plugins.spec import Detector, Passage, ResolvedEmbedding, ResolvedModel, Tool, ToolFailed
 from plugins.spec.blocks import BodyResult
@@ -70,7 +72,9 @@ class RunningBlock:
         self.now_ms = services.clock.now_ms
         self.new_id = services.clock.new_id
         self._journal = run.journal.bind(self.block, self.execution)
+        self._durable = run.durable
         self._due: dict[tuple[str, int | None], None] = {}
+        self._inner: dict[str, int] = {}
         self._max_concurrency = 0
 
     @property
@@ -87,12 +91,18 @@ class RunningBlock:
             self.emit(event)
 
     def commit(self) -> None:
-        """A journal in memory has nothing to wait for."""
+        """Wait until the journal is stored; one in memory has nothing to wait for."""
+        if self._durable is None:
+            return
+        try:
+            self._durable.keeper.commit()
+        except StaleOwner:
+            raise Cancelled("owner_lost") from None
 
     @property
     def can_ask(self) -> bool:
-        """Nobody can be asked yet."""
-        return False
+        """Whether the run is durable."""
+        return self._durable is not None
 
     def approved(self, subject: str) -> bool:
         """Whether a person has approved it for the rest of the thread, or of the run."""
@@ -103,10 +113,13 @@ class RunningBlock:
         approvals.approve(self._run, subject)
 
     def decide(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        """Nobody can be asked yet."""
-        raise RunError(
-            "approval_unavailable", f"{self.name} needs a person's decision, and none can be given."
-        )
+        """Put questions to people and wait for an answer."""
+        if self._durable is None:
+            raise BlockError(
+                "approval_unavailable",
+                f"{self.name} needs a person's decision, and nobody can be asked in this run.",
+            )
+        return self._durable.people.decide(self, asks)
 
     @property
     def conversation(self) -> str:
@@ -146,8 +159,36 @@ class RunningBlock:
         """Run the body behind ``handle`` once."""
         self._due.pop((handle, index), None)
         region = self._run.request.workflow.regions[self._config.id, handle]
-        frame = self._within(index, loop)
-        return self._run.body(region, frame, t.cast(RunScope, waits or self.scope))
+        frame, outer = self._within(index, loop), t.cast(RunScope, waits or self.scope)
+        if self._durable is None:
+            return self._run.body(region, frame, outer)
+        place = handle if index is None else f"{handle}[{index}]"
+        with self._once(place, frame, handle):
+            return self._run.body(region, frame, outer)
+
+    @contextmanager
+    def _once(self, place: str, frame: Frame, handle: str | None) -> Iterator[None]:
+        """While open, something of the run runs inside of this block: it moves in its place, and what it failed with
+        stands.
+
+        :param place: tells it apart; of several at the same place, the order does.
+        :raises BlockError: it failed in an earlier process.
+        """
+        durable = self._durable
+        assert durable is not None
+        number = self._inner[place] = self._inner.get(place, 0) + 1
+        key = f"{self.attempt} {place} {number}"
+        before = durable.replay.failed(self.block, self.execution, key)
+        if before is not None:
+            raise before
+        try:
+            with durable.motion.aside():
+                yield
+        except BlockError as error:
+            visits = durable.replay.inside(inside.of(self._run, self._config, frame, handle))
+            end = BlockEnd("failed", visits=visits, fault=Fault.of(error))
+            durable.replay.write(self.block, self.execution, end, key=key)
+            raise
 
     def _within(self, index: int | None, loop: Mapping[str, t.Any] | None) -> Frame:
         """Where a body of this block runs."""
@@ -177,7 +218,10 @@ class RunningBlock:
 
     def child(self, given: t.Any) -> t.Any:
         """Run the workflow this block's config names."""
-        return self._run.child(self._config, self._frame, given, self.scope)
+        if self._durable is None:
+            return self._run.child(self._config, self._frame, given, self.scope)
+        with self._once("child", self._frame, None):
+            return self._run.child(self._config, self._frame, given, self.scope)
 
     def leads_on(self, handle: str) -> bool:
         """Whether an edge leaves this block by ``handle``."""
@@ -268,7 +312,11 @@ class RunningBlock:
 
     def gather(self, jobs: Sequence[Callable[[Waits], None]]) -> None:
         """Run jobs concurrently."""
-        gather(self.scope, jobs)
+        if self._durable is None:
+            gather(self.scope, jobs)
+            return
+        with self._durable.motion.aside(len(jobs)) as ended:
+            gather(self.scope, [_counted(job, ended) for job in jobs])
 
     def at_once(self, jobs: Sequence[Callable[[RunningBlock], None]]) -> None:
         """Run jobs concurrently, each with a context of its own."""
@@ -318,6 +366,16 @@ def _told_as_run_error() -> Iterator[None]:
         raise RunError("provider_not_configured", error.message) from error
     except RegistryError as error:
         raise RunError("model_unknown", error.message) from error
+
+
+def _counted(job: Callable[[Waits], None], ended: Callable[[], None]) -> Callable[[Waits], None]:
+    def run(waits: Waits) -> None:
+        try:
+            job(waits)
+        finally:
+            ended()
+
+    return run
 
 
 def _beside(

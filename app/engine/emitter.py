@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import typing as t
+from collections.abc import Mapping
 
 from app.clock import Clock
 from app.engine.run_log import RunLog
@@ -88,6 +89,35 @@ class Emitter:
             self.ended = True
             self._show(Envelope(self._seq + 1, self._now(), terminal))
 
+    # -- what is stored before it is shown -----------------------------------------------------
+
+    def hold(self, event: RunEvent) -> Envelope:
+        """The next envelope, which nobody has yet; until :meth:`release` or :meth:`resume` nothing is told."""
+        self.ended = True
+        return Envelope(self._seq + 1, self._now(), event)
+
+    def release(self, envelope: Envelope) -> None:
+        """Show what was held; nothing follows it."""
+        try:
+            self._state.apply(envelope)
+        except InvariantBroken:
+            log.exception("the run was not in order at its end")
+        self._show(envelope)
+
+    def resume(self) -> None:
+        """What was held is not told after all, and the run goes on."""
+        self.ended = False
+
+    def go_on(self, seq: int, thinking: Mapping[str, int]) -> None:
+        """Go on after what an earlier process told.
+
+        :param seq: the last number that is taken. :param thinking: how much was shown of it, by block.
+        """
+        self._seq = seq
+        self._thinking_left -= sum(thinking.values())
+        self._thinking_by_block = {block: THINKING_CAP - units for block, units in thinking.items()}
+        self._thinking_cut = [block for block, left in self._thinking_by_block.items() if left <= 0]
+
     def _show(self, envelope: Envelope) -> None:
         self._seq += 1
         self._log.append(envelope)
@@ -115,7 +145,7 @@ class Emitter:
         """The event, cut where the cap is crossed; None past the one cut that was shown."""
         block, text = event.block, event.text
         left = min(self._thinking_left, self._thinking_by_block.get(block, THINKING_CAP))
-        units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+        units = units_of(text)
         if units <= left:
             self._thinking_left -= units
             self._thinking_by_block[block] = self._thinking_by_block.get(block, THINKING_CAP) - units
@@ -126,3 +156,8 @@ class Emitter:
         self._thinking_by_block[block] = 0
         text = text.encode("utf-16-le", "surrogatepass")[: left * 2].decode("utf-16-le", "ignore")
         return ThinkingDelta(block, event.turn, text, event.redacted, True)
+
+
+def units_of(text: str) -> int:
+    """UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

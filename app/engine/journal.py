@@ -1,8 +1,8 @@
 """The journal: the steps of a run that steer what happens next.
 
 Law of this room: the pure cores (scheduler, tool loop) read rows and nothing else; a driver performs
-an action, writes its row and asks again. This is the in-memory journal; a durable one keeps the same
-interface in the store.
+an action, writes its row and asks again. This is the in-memory journal; that of a durable run
+(:mod:`app.engine.durable_journal`) is the same and says what is to be stored of it.
 """
 
 from __future__ import annotations

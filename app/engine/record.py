@@ -41,16 +41,21 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
         "ended_at": None if terminal is None else run.services.clock.now_ms(),
         "queued_ms": usage["queuedMs"],
         "active_ms": usage["activeMs"],
-        "human_wait_ms": 0,
+        "human_wait_ms": usage["humanWaitMs"],
         "owner_id": run.services.store.owner_id,
-        "owner_epoch": 1,
+        "owner_epoch": 1 if run.durable is None else run.durable.keeper.epoch,
         # At its end the run says with which number: what is told of it later goes on from there.
-        "seq_reserved": 0 if terminal is None else run.log.last + 1,
+        "seq_reserved": _reserved(run) if terminal is None else run.log.last + 1,
         "model_failures": _model_failures(state) or None,
+        "durable": int(run.durable is not None),
         # Of others nobody asks.
         "origin": request.origin if request.workflow.durable else None,
     }
     return row
+
+
+def _reserved(run: Run) -> int:
+    return 0 if run.durable is None else run.durable.keeper.reserved
 
 
 def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:

@@ -83,9 +83,11 @@ class RegionRun:
 
     def _skip(self, block: str) -> None:
         self._known(block, BlockRow("skipped"))
-        name = self.frame.name(block)
-        event = ev.BlockFinished(name, "skipped", execution=self._run.state.executions(name) + 1)
-        self._run.emitter.emit(event)
+        name, run = self.frame.name(block), self._run
+        told = run.state.executions(name)
+        execution = told + 1 if run.durable is None else run.durable.replay.skip(name)
+        if execution > told:
+            run.emitter.emit(ev.BlockFinished(name, "skipped", execution=execution))
 
     def _start(self, starts: list[str]) -> None:
         """Run the only block that can move in this greenlet; several each in their own.
@@ -132,7 +134,7 @@ def run_body(run: Run, region: Region, frame: Frame, outer: RunScope) -> BodyRes
     going, last = run_region(run, region, frame, outer)
     found = {}
     for block in last:
-        output = run.state.blocks[frame.name(block)].output
+        output = going.rows[block].output
         if output is not None:
             repeats = run.request.workflow.blocks[block].type.repeats
             found[block] = {k: v for k, v in output.items() if k not in repeats} if repeats else output

@@ -10,11 +10,14 @@ import logging
 import typing as t
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import gevent
 from gevent.event import Event
 
+from app.engine.carrying import Carrier
 from app.engine.emitter import Subscriber
+from app.engine.resume import started_of
 from app.engine.retained import KeptRun, Retained
 from app.engine.run import Run, RunRequest
 from app.engine.scope import spawn_service, start_run, stop_service
@@ -32,6 +35,8 @@ SWEEP_S = 10.0
 #: Seconds between looks for runs of ours that another process was asked to stop (contract 7.2: within 1 s).
 STOP_S = 0.5
 DEAD_AFTER_S = 35.0
+#: Seconds between looks for durable runs that wait for a process, and for questions whose time is up.
+CARRY_S = 1.0
 
 
 class RunRegistry:
@@ -48,13 +53,17 @@ class RunRegistry:
         self._tasks: list[t.Any] = []
         settings = services.settings
         self._retained = Retained(settings.run_log_s, settings.run_log_bytes)
+        self._carrier = Carrier(services, self)
         self.draining = False
 
     def __len__(self) -> int:
         return len(self._runs)
 
-    def open(self) -> None:
-        """Announce this process and begin to look for runs whose process died; the store's writer beats."""
+    def open(self, carry_on: bool = True) -> None:
+        """Announce this process and begin to look for runs whose process died; the store's writer beats.
+
+        :param carry_on: go on with durable runs that no process carries; not for a process that will soon end.
+        """
         if not self._tasks:
             store = self._services.store
             store.runs.heartbeat(store.owner_id)
@@ -64,6 +73,8 @@ class RunRegistry:
                 spawn_service(self._every, STOP_S, self._stop_asked, "looking for runs to stop"),
                 spawn_service(self._every, SWEEP_S, self._retained.sweep, "letting go of old run logs"),
             ]
+            if carry_on:
+                self._tasks.append(spawn_service(self._carry_on))
             self._tasks += self._services.observing.open(self._services)
 
     def admit(self, key_id: str | None, address: str | None) -> None:
@@ -106,8 +117,22 @@ class RunRegistry:
 
         :raises StoreFailed: the store is closed; then nothing was started or counted.
         """
-        run = Run(self._services, request, self._ended)
-        self._services.store.runs.started(run.record_started())
+        run = Run(self._services, request, self.ended_here)
+        if run.durable is None:
+            self._services.store.runs.started(run.record_started())
+        else:
+            self._services.store.durable.begin(run.record_started(), *started_of(request))
+        self.begin(run, subscribers, readers, address)
+        return run
+
+    def begin(
+        self,
+        run: Run,
+        subscribers: Sequence[Subscriber] = (),
+        readers: Sequence[object] = (),
+        address: str | None = None,
+    ) -> None:
+        """Let a run run whose row is stored, and count it."""
         self._services.observing.attach(run)
         for subscriber in subscribers:
             run.attach(subscriber)
@@ -115,15 +140,44 @@ class RunRegistry:
             run.add_reader(reader)
         self._runs[run.id] = run
         self._empty.clear()
-        if request.key_id is not None:
-            self._by_key[request.key_id] += 1
+        if run.request.key_id is not None:
+            self._by_key[run.request.key_id] += 1
         if address is not None:
             self._by_address[address] += 1
             self._addresses[run.id] = address
         start_run(run.main)
         if self.draining:  # it was admitted before; those that ran then were told already
-            run.cancel("server_shutdown")
+            _shut_down(run)
+
+    # -- durable runs --------------------------------------------------------------------------
+
+    def go_on(self, run_id: str, readers: Sequence[object] = (), address: str | None = None) -> Run | None:
+        """Let a durable run go on whose question was answered, or whose time to answer is up.
+
+        :param readers: who reads it from now on. :param address: theirs.
+        :returns: the run, where this process carries it now; None when another one does, or it has ended.
+        :raises StoreFailed: the store cannot be read or written; then a sweep tries again.
+        """
+        run = self._runs.get(run_id)
+        if run is not None and not run.leaves:
+            self._carrier.deliver([run])
+        else:
+            run = self._carrier.take(run_id, address=address)
+        if run is not None:
+            for reader in readers:
+                run.add_reader(reader)
         return run
+
+    def stop(self, run_id: str) -> bool:
+        """End a run that is paused; False when it is not, or no longer is.
+
+        :raises StoreFailed: the store cannot be read or written.
+        """
+        return self._carrier.take(run_id, halt="stop_requested") is not None
+
+    def pause(self, run: Run) -> None:
+        """Nothing of a run moves before somebody has decided. Called on the hub."""
+        start_run(partial(self._carrier.pause, run))
 
     def get(self, run_id: str) -> Run | None:
         """A live run of this process."""
@@ -137,7 +191,8 @@ class RunRegistry:
         """The live runs of this process, in order of their start."""
         return list(self._runs.values())
 
-    def _ended(self, run: Run) -> None:
+    def ended_here(self, run: Run) -> None:
+        """A run has ended, or left this process."""
         self._runs.pop(run.id, None)
         self._services.observing.detach(run)
         if run.request.key_id is not None:
@@ -148,18 +203,19 @@ class RunRegistry:
         if not self._runs:
             self._empty.set()
         try:
-            self._retained.keep(run)
+            if run.ending is not None:
+                self._retained.keep(run)
         except Exception:  # then it is told from its record; whoever waits for its end must not wait for ever
             log.exception("the log of run %s could not be kept", run.id)
 
     def drain(self, timeout_s: float) -> bool:
-        """Take no new runs, cancel those that run (``server_shutdown``), wait for their ends.
+        """Take no new runs, hand durable ones over, cancel the others (``server_shutdown``), wait until all have left.
 
         :returns: whether all ended within ``timeout_s``.
         """
         self.draining = True
         for run in list(self._runs.values()):
-            run.cancel("server_shutdown")
+            _shut_down(run)
         ended = bool(self._empty.wait(timeout_s)) or not self._runs
         if not ended:
             log.error("%d runs did not end within %g s", len(self._runs), timeout_s)
@@ -179,6 +235,13 @@ class RunRegistry:
             except Exception:  # the next one may succeed; a failed one must not end the service
                 log.exception("%s failed", what)
 
+    def _carry_on(self) -> None:
+        try:
+            self._carrier.sweep()
+        except Exception:
+            log.exception("looking for durable runs that nobody carries failed")
+        self._every(CARRY_S, self._carrier.sweep, "looking for durable runs that nobody carries")
+
     def _stop_asked(self) -> None:
         """Stop the runs of this process that others asked for, in the store: it is the one way that always works."""
         if not self._runs:
@@ -187,11 +250,18 @@ class RunRegistry:
         for run_id in store.runs.stopping(store.owner_id):
             if (run := self._runs.get(run_id)) is not None:
                 run.cancel("stop_requested")
+        self._carrier.deliver(self.live())
 
     def _sweep(self) -> None:
         lost = self._services.store.runs.fail_lost(DEAD_AFTER_S)
         if lost:
             log.warning("%d run(s) of a process that died are now failed (worker_lost)", lost)
+
+
+def _shut_down(run: Run) -> None:
+    """The process ends: another one goes on with what is durable."""
+    if not run.hand_over():
+        run.cancel("server_shutdown")
 
 
 def _less(counter: Counter[str], name: str) -> None:

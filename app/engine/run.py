@@ -17,8 +17,9 @@ import msgspec
 from gevent.event import Event
 
 from app import events as ev
-from app.engine import pins, settle
+from app.engine import leaving, pins, runners, settle
 from app.engine.child import run_child
+from app.engine.durable import DurableRun
 from app.engine.emitter import Emitter, Subscriber
 from app.engine.following import Standing, following
 from app.engine.frames import Frame
@@ -30,12 +31,14 @@ from app.engine.observe.observer import RunObserver
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
 from app.engine.region import RegionRun, run_body
+from app.engine.resumption import Resumption
 from app.engine.run_log import RunLog
 from app.engine.scope import Cancelled, RunScope
 from app.engine.services import Services
 from app.engine.usage import usage_object
 from app.errors import BlockError, RunError
 from app.state import RunState
+from app.store.errors import StaleOwner
 from app.store.threads import ThreadRow
 from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Region
 from app.workflows.selectors import Selection
@@ -86,28 +89,42 @@ class RunRequest:
 
 
 class Run:
-    """A live run. ``done`` is set once the record is stored and the terminal was delivered."""
+    """A live run. ``done`` is set once the record is stored and the terminal was delivered, or once it has left this
+    process without an end.
 
-    def __init__(self, services: Services, request: RunRequest, on_end: t.Callable[[Run], None]) -> None:
+    :param resumption: of a run that an earlier process began.
+    :ivar durable: what it has if it is durable. :ivar paused: how it left, if it has paused.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        request: RunRequest,
+        on_end: t.Callable[[Run], None],
+        resumption: Resumption | None = None,
+    ) -> None:
         self.id = request.run_id
         self.request = request
         self.services = services
-        self.state = RunState()
-        self.log = RunLog()
+        self.resumption = resumption
+        self.state = RunState() if resumption is None else resumption.state
+        self.log = RunLog() if resumption is None else resumption.log
         self.gate = FlowGate()
         self.scope = RunScope(gate=self.gate)
         self.emitter = Emitter(services.clock, self.state, self.log)
-        self.journal = Journal()
+        self.durable = self._durable()
+        self.journal: Journal = Journal() if self.durable is None else self.durable.keeper.journal
         #: What agents remember of a run that is in nobody's thread.
         self.memories: RunMemories = {}
         self.done = Event()
         self.queue_time = QueueTime(services.clock.now_ms)
-        self.created_at = services.clock.now_ms()
+        self.created_at = services.clock.now_ms() if resumption is None else resumption.created_at
         self.detail = ""
         self.failed_model = ""
         #: Who looks at it from outside; None: nobody.
         self.observer: RunObserver | None = None
         self.ending: ev.Terminal | None = None
+        self.paused: ev.RunPaused | None = None
         #: How it stood when it was stopped.
         self.standing = Standing()
         #: Blocks whose failure an error edge took up, in order.
@@ -117,6 +134,18 @@ class Run:
         self.readers = Readers(
             request.on_disconnect, request.disconnect_grace_s, lambda: self.cancel("client_disconnected")
         )
+
+    def _durable(self) -> DurableRun | None:
+        if not self.request.workflow.durable:
+            return None
+        resumption, owner = self.resumption, self.services.store.owner_id
+        made = (
+            DurableRun(self, owner)
+            if resumption is None
+            else DurableRun(self, owner, resumption.epoch, resumption.reserved, resumed=True)
+        )
+        self.emitter.attach(made.keeper)
+        return made
 
     # -- for surfaces ------------------------------------------------------------------------
 
@@ -159,13 +188,35 @@ class Run:
         """Ask the run to end; the first cause wins. False when it is already ending."""
         if self.ending is not None:
             return False
-        self.scope.cancel(cause)
+        if self.durable is not None and self.durable.leaving:
+            self.durable.wish = self.durable.wish or cause
+        else:
+            self.scope.cancel(cause)
+        return True
+
+    def hand_over(self) -> bool:
+        """Leave this process, so that another one goes on with the run; False when it cannot or is ending."""
+        if self.durable is None or self.durable.leaving or self.scope.cause or self.ending is not None:
+            return False
+        self.durable.leaving = True
+        self.scope.cancel(leaving.HANDED_OVER)
         return True
 
     @property
+    def leaves(self) -> bool:
+        """Whether it is about to leave this process without an end, or has."""
+        return self.durable is not None and (self.durable.leaving or self.scope.cause in leaving.LEAVES)
+
+    def still(self) -> None:
+        """Nothing of it moves before somebody has decided. Called on the hub."""
+        self.services.runs.pause(self)
+
+    @property
     def status(self) -> str:
-        """``running``, or the status of the end."""
-        return "running" if self.ending is None else settle.status_of(self.ending)
+        """``running``, ``paused``, or the status of the end."""
+        if self.ending is None:
+            return "running" if self.paused is None else "paused"
+        return settle.status_of(self.ending)
 
     def record(self) -> dict[str, t.Any]:
         """The run as the store would give it: its row, with ``blocks`` and ``usages``."""
@@ -182,7 +233,7 @@ class Run:
         """Run to the end. Never raises."""
         terminal: ev.Terminal | None = None
         try:
-            self.scope.deadline(self.request.timeout_s, "execution_timeout")
+            self.scope.deadline(self._time_left(), "execution_timeout")
             terminal = self._drive()
         except Cancelled:
             if self.scope.cause == "block_failed" and self.scope.error is not None:
@@ -196,13 +247,28 @@ class Run:
             else:
                 log.warning("run %s: %r while it was being stopped", self.id, exc)
         finally:
-            self._end(terminal)
+            if self._leaves(terminal):
+                self._leave()
+            else:
+                self._end(terminal)
+
+    def _time_left(self) -> float:
+        """Seconds before its time is over; what it has used of it is the time in which it was active."""
+        used = 0 if self.resumption is None else self.resumption.active_ms
+        return max(0.0, self.request.timeout_s - used / 1000)
 
     def _drive(self) -> ev.Terminal:
         """Run the region that lies in no body, and with it everything."""
         request, workflow = self.request, self.request.workflow
         edges = [(e.source, e.handle, e.target) for e in workflow.edges]
-        self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
+        if self.resumption is not None:
+            self.resumption.gap(self)
+        if self.state.started_at is None:
+            self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
+        if self.resumption is not None:
+            self.resumption.begin(self)
+        if workflow.runner is not None:
+            return runners.drive(self)
         last = RegionRun(self, self._root(), Frame(), self.scope).drive()
         if self.scope.cause == "stop_requested":  # it was accepted, and the last block waited for nothing
             raise Cancelled(self.scope.cause)
@@ -214,7 +280,8 @@ class Run:
         if thread is None or thread.pinned is None:
             return root
         entry = pins.entry(self.request.workflow, thread.pinned)
-        self.emitter.emit(ev.FlowChanged(entry))
+        if self.resumption is None:
+            self.emitter.emit(ev.FlowChanged(entry))
         return root if entry is None else replace(root, entries=(entry,))
 
     def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
@@ -251,6 +318,21 @@ class Run:
         log.error("run %s failed unexpectedly", self.id, exc_info=exc)
         return ev.RunFailed("internal", "The server failed to run the workflow; see its log.", None, {})
 
+    def _leaves(self, terminal: ev.Terminal | None) -> bool:
+        """Whether it leaves without an end; one that came to its end in spite of all has that."""
+        cause = self.scope.cause
+        return cause == leaving.LOST or (terminal is None and cause in leaving.LEAVES)
+
+    def _leave(self) -> None:
+        assert self.durable is not None
+        leaving.leave(self, self.durable)
+        self._over()
+
+    def _over(self) -> None:
+        self.scope.close()
+        self._on_end(self)
+        self.done.set()
+
     def _end(self, terminal: ev.Terminal | None) -> None:
         """Settle what is open, store the record, show the terminal. Each step survives the others' failure."""
         if terminal is None:
@@ -261,14 +343,24 @@ class Run:
             # Its upstream is closed. When a thousand clients leave at once, let the others close theirs before
             # the first of them writes its record.
             gevent.sleep(0)
+        held: ev.Envelope | None = None
+        stale = False
         try:
             terminal = self._settle(terminal)
             terminal = self.ending = settle.with_usage(terminal, self.usage())
-            self._store(terminal)
+            if self.durable is not None:
+                held = self.emitter.hold(terminal)
+            self._store(terminal, held)
+        except StaleOwner:
+            stale = self.durable is not None  # another process has the run, and tells its end
+            log.warning("run %s has ended already, or belongs to another process", self.id)
         except Exception:
             log.exception("run %s: its end could not be recorded", self.id)
         finally:
-            self._show(terminal)
+            if stale:
+                self._leave()
+            else:
+                self._show(terminal, held)
 
     def _settle(self, terminal: ev.Terminal) -> ev.Terminal:
         """End what the run left going, then what it left open in the stream; the terminal, knowing what was cut off."""
@@ -287,16 +379,17 @@ class Run:
         running = {state.block for state in self.state.open_blocks()}
         return following(self.standing, running, tuple(self.request.workflow.blocks))
 
-    def _show(self, terminal: ev.Terminal) -> None:
+    def _show(self, terminal: ev.Terminal, held: ev.Envelope | None) -> None:
         try:
-            self.emitter.end(terminal)
+            if held is None:
+                self.emitter.end(terminal)
+            else:
+                self.emitter.release(held)
             self.emitter.flush()
         except Exception:
             log.exception("run %s: its terminal event failed", self.id)
         finally:
-            self.scope.close()
-            self._on_end(self)
-            self.done.set()
+            self._over()
 
     def _cancelled(self, cause: str) -> ev.Terminal:
         if cause == "execution_timeout":
@@ -305,23 +398,26 @@ class Run:
             return ev.RunCancelled(_CANCELLED[cause], {})
         return ev.RunFailed(cause, "The run could not go on.", None, {})
 
-    def _store(self, terminal: ev.Terminal) -> None:
+    def _store(self, terminal: ev.Terminal, held: ev.Envelope | None) -> None:
         thread, store = self.request.thread, self.services.store
         if thread is not None and self.state.flow_changed:
             store.threads.pin(thread.id, self.id, thread.pins, self.state.pinned)
-        runs = store.runs
-        ticket = runs.finished(run_row(self, terminal), block_rows(self.state), usage_rows(self.state))
-        ticket.wait()
+        said = None if self.durable is None or held is None else self.durable.end(held)
+        row = run_row(self, terminal)
+        store.runs.finished(row, block_rows(self.state), usage_rows(self.state), said).wait()
 
     def usage(self) -> dict[str, t.Any]:
         """The usage object up to now."""
         now = self.services.clock.now_ms()
         duration = now - self.created_at
-        queued = self.queue_time.total_ms(now)
+        queued, waited = self.queue_time.total_ms(now), 0
+        if self.resumption is not None:
+            queued += self.resumption.queued_ms
+            waited = self.resumption.human_wait_ms
         times = {
             "durationMs": duration,
-            "activeMs": duration - queued,
+            "activeMs": duration - queued - waited,
             "queuedMs": queued,
-            "humanWaitMs": 0,
+            "humanWaitMs": waited,
         }
         return usage_object(self.state.usages, times)

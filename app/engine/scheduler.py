@@ -19,10 +19,13 @@ BlockOutcome = t.Literal["running", "executed", "failed", "skipped"]
 
 
 class BlockRow(msgspec.Struct, frozen=True):
-    """What is known of a block. ``handles``: those its end took (``""``, ``error``, ``true``, ``branch:a`` …)."""
+    """What is known of a block. ``handles``: those its end took (``""``, ``error``, ``true``, ``branch:a`` …).
+    ``output``: that of one that was executed.
+    """
 
     outcome: BlockOutcome
     handles: frozenset[str] = frozenset()
+    output: t.Any = None
 
 
 class Start(msgspec.Struct, frozen=True):

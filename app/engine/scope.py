@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextvars
 import logging
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import gevent
 from gevent import Greenlet, get_hub
@@ -19,7 +20,7 @@ from gevent.event import Event
 from greenlet import getcurrent
 
 from app.engine.gate import FlowGate
-from providers.spec import ProviderError
+from app.engine.timers import Deadline, Idle, Limit
 
 log = logging.getLogger("studio.scope")
 
@@ -85,74 +86,6 @@ class _Unguarded:
 _UNGUARDED = _Unguarded()
 
 
-class _Idle:
-    """A limit on silence: one lazy timer that looks at the last progress when it fires, so progress is one store."""
-
-    __slots__ = ("last", "loop", "scope", "seconds", "timer")
-
-    def __init__(self, scope: RunScope, seconds: float) -> None:
-        self.scope = scope
-        self.seconds = seconds
-        self.loop = get_hub().loop
-        self.last = 0.0
-        self.timer: t.Any = None
-
-    def __enter__(self) -> None:
-        self.last = self.loop.now()
-        self.timer = self.loop.timer(self.seconds)
-        self.timer.start(self._fired)
-        self.scope.idle = self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.timer.stop()
-        self.timer.close()
-        scope = self.scope
-        scope.idle = None
-        if scope.cause is None:
-            scope.calm()
-
-    def _fired(self) -> None:
-        left = self.last + self.seconds - self.loop.now()
-        if self.scope.gated:  # gated time is the reader's, not the vendor's
-            left = self.seconds
-        if left > 0.0005:
-            self.timer.close()
-            self.timer = self.loop.timer(left)
-            self.timer.start(self._fired)
-        elif self.scope.cause is None:  # the first cause wins: a cancelled call is not idle
-            self.scope.interrupt_with(self._error)
-
-    def _error(self) -> BaseException:
-        return ProviderError(
-            "provider_idle",
-            f"The model sent nothing for {self.seconds:g} s; try again or raise the idle limit.",
-        )
-
-
-class _Limit:
-    """A limit on a whole step, progress or not: when it is over, whoever waits gets the error that ``make`` makes."""
-
-    __slots__ = ("make", "scope", "timer")
-
-    def __init__(self, scope: RunScope, seconds: float, make: Callable[[], BaseException]) -> None:
-        self.scope = scope
-        self.make = make
-        self.timer: t.Any = get_hub().loop.timer(seconds)
-
-    def __enter__(self) -> None:
-        self.timer.start(self._fired)
-
-    def __exit__(self, *_exc: object) -> None:
-        self.timer.stop()
-        self.timer.close()
-        if self.scope.cause is None:
-            self.scope.calm()
-
-    def _fired(self) -> None:
-        if self.scope.cause is None:
-            self.scope.interrupt_with(self.make)
-
-
 class RunScope:
     """One level of a run (run, block, batch or call) with its greenlets, waits and deadlines.
 
@@ -165,6 +98,7 @@ class RunScope:
         "_changed",
         "_children",
         "_closed",
+        "_holds",
         "_thrown",
         "_timers",
         "_wait",
@@ -188,14 +122,15 @@ class RunScope:
         self.error: BaseException | None = None
         self.gated = False
         #: Greenlets that may be thrown into; an adopted one where that says so.
-        self.waiting: dict[t.Any, bool | Callable[[t.Any], bool]] = {}
+        self.waiting: dict[t.Any, t.Literal[True] | Callable[[t.Any], bool]] = {}
         self.greenlets: set[Task] | frozenset[Task] = _NONE
         self.abandoned = 0
         self._children: set[RunScope] | frozenset[RunScope] = _NONE
         self._thrown: set[t.Any] | frozenset[t.Any] = _NONE
-        self._timers: tuple[t.Any, ...] = ()
+        self._timers: tuple[Deadline, ...] = ()
+        self._holds = 0
         self._changed: Event | None = None
-        self.idle: _Idle | None = None
+        self.idle: Idle | None = None
         self._wait: _Wait | _Unguarded = _Wait(self)
         self._closed = False
         if parent is not None:
@@ -218,13 +153,13 @@ class RunScope:
         if idle is not None:
             idle.last = idle.loop.now()
 
-    def idle_limit(self, seconds: float) -> _Idle:
+    def idle_limit(self, seconds: float) -> Idle:
         """While open, ``seconds`` of silence end the wait with ``ProviderError("provider_idle")``."""
-        return _Idle(self, seconds)
+        return Idle(self, seconds)
 
-    def limit(self, seconds: float, make: Callable[[], BaseException]) -> _Limit:
+    def limit(self, seconds: float, make: Callable[[], BaseException]) -> Limit:
         """While open, ``seconds`` are all there is; then what ``make`` makes is thrown into whoever waits."""
-        return _Limit(self, seconds, make)
+        return Limit(self, seconds, make)
 
     def calm(self) -> None:
         """Forget an interruption that was not a cancellation."""
@@ -280,9 +215,36 @@ class RunScope:
 
     def deadline(self, seconds: float, cause: str) -> None:
         """Cancel with ``cause`` after ``seconds`` unless the scope is closed before."""
-        timer = get_hub().loop.timer(seconds)
-        self._timers += (timer,)
-        timer.start(self.cancel, cause)
+        self._timers += (Deadline(self, seconds, cause),)
+
+    @contextmanager
+    def held(self, whole: bool = False) -> Iterator[None]:
+        """While open, no time passes for the deadlines of this scope and of those around it: a person is waited for.
+
+        :param whole: also for those of the run.
+        """
+        scopes = [scope for scope in self._upwards() if whole or scope.parent is not None]
+        for scope in scopes:
+            scope._hold(1)
+        try:
+            yield
+        finally:
+            for scope in scopes:
+                scope._hold(-1)
+
+    def _upwards(self) -> Iterator[RunScope]:
+        scope: RunScope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def _hold(self, change: int) -> None:
+        self._holds += change
+        for timer in self._timers:
+            if change > 0 and self._holds == 1:
+                timer.hold()
+            elif not self._holds and not self._closed:
+                timer.go()
 
     # -- greenlets ---------------------------------------------------------------------------
 
@@ -361,7 +323,6 @@ class RunScope:
         self._wait = _UNGUARDED
         for timer in self._timers:
             timer.stop()
-            timer.close()
         self._timers = ()
         if self.parent is not None:
             t.cast("set[RunScope]", self.parent._children).discard(self)

@@ -298,13 +298,14 @@ def test_a_tool_that_has_to_be_called_has_to_be_there(
     assert (end.code, end.block) == (code, "agent_1")
 
 
-def test_a_call_that_needs_approval_is_not_made(made: Services, folder: Path) -> None:
+def test_a_call_that_needs_approval_waits_for_a_person(made: Services, folder: Path) -> None:
     model = script(folder, "held", [call("echo", text="x")], [{"text": "{{tools.echo}}"}])
     doc = agent(model, tools=[{"mcp": "one", "tools": ["echo"], "approval": "always"}])
     end, recorder = ended(made, doc)
-    assert isinstance(end, ev.RunCompleted)
+    assert isinstance(end, ev.RunPaused)
     assert recorder.of(ev.ToolExecuting) == []
-    assert "approval" in answer(recorder)
+    (asked,) = recorder.of(ev.DecisionRequested)
+    assert (asked.review["tool"], asked.review["arguments"]) == ("echo", {"text": "x"})
 
 
 def test_a_missing_variable_is_named(made: Services) -> None:

@@ -1,0 +1,107 @@
+"""Durable runs that no process carries: whoever finds one goes on with it.
+
+Law of this room: a run is taken by one statement of the store, so that of several who try one gets it. What is stored
+says everything (an answer, a wish to stop, an owner that is gone); nothing has to reach this process by another way,
+and what could not be done is done by the next look.
+"""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+from collections.abc import Sequence
+
+from gevent.event import Event
+
+from app.engine import leaving
+from app.engine.resume import resumed
+from app.store.errors import StoreFailed
+
+if t.TYPE_CHECKING:
+    from app.engine.registry import RunRegistry
+    from app.engine.run import Run
+    from app.engine.services import Services
+
+log = logging.getLogger("studio.runs")
+
+#: Runs that one look takes up at most.
+MOST = 50
+#: The age of a heartbeat elsewhere at which its process counts as dead.
+DEAD_AFTER_S = 35.0
+
+
+class Carrier:
+    """What a registry has to do with the durable runs of all processes."""
+
+    def __init__(self, services: Services, runs: RunRegistry) -> None:
+        self._services = services
+        self._runs = runs
+        self._taking: dict[str, Event] = {}
+
+    def deliver(self, runs: Sequence[Run]) -> None:
+        """Hand runs of this process the answers to what they ask, whoever got them."""
+        asking = {run.id: run for run in runs if run.durable is not None and run.durable.people.waits}
+        if not asking:
+            return
+        for row in self._services.store.decisions.settled_of(asking.keys()):
+            durable = asking[row.run_id].durable
+            if durable is not None:
+                durable.people.deliver(row)
+
+    def take(self, run_id: str, *, halt: str | None = None, address: str | None = None) -> Run | None:
+        """Go on with a run that no process carries; the run, also when this process has it already.
+
+        :param halt: do no more than to end it, for this reason. :param address: of who wants it to go on.
+        """
+        while (going := self._taking.get(run_id)) is not None:
+            going.wait()
+        live = self._runs.get(run_id)
+        if live is not None and not live.leaves:
+            return live
+        if self._runs.draining:
+            return None
+        self._taking[run_id] = done = Event()
+        try:
+            if live is not None:
+                live.done.wait()
+            return self._claimed(run_id, halt, address)
+        finally:
+            del self._taking[run_id]
+            done.set()
+
+    def _claimed(self, run_id: str, halt: str | None, address: str | None) -> Run | None:
+        store = self._services.store
+        claim = store.durable.claim(run_id, store.owner_id, asked=halt is not None)
+        if claim is None:
+            return None
+        run = resumed(self._services, claim, self._runs.ended_here, halt)
+        self._runs.begin(run, address=address)
+        return run
+
+    def sweep(self) -> None:
+        """Settle questions whose time is up, and go on with runs that wait for a process."""
+        store = self._services.store
+        expired = {row.run_id for row in store.decisions.expire(self._services.clock.now_ms())}
+        self.deliver([run for run_id in expired if (run := self._runs.get(run_id)) is not None])
+        if self._runs.draining:
+            return
+        room = min(MOST, self._services.settings.max_streams - len(self._runs))
+        for run_id in store.durable.claimable(room, DEAD_AFTER_S) if room > 0 else ():
+            try:
+                self.take(run_id)
+            except StoreFailed:
+                log.exception("run %s could not be taken up", run_id)
+
+    def pause(self, run: Run) -> None:
+        """Pause a run, and go on at once with one that was answered or stopped meanwhile."""
+        durable = run.durable
+        if durable is None or not leaving.pause(run, durable):
+            return
+        run.done.wait()
+        try:
+            if durable.wish == "stop_requested":
+                self.take(run.id, halt="stop_requested")
+            elif self._services.store.decisions.settled_of([run.id]):
+                self.take(run.id)
+        except StoreFailed:
+            log.exception("run %s is paused; whether it was answered could not be read", run.id)

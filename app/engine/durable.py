@@ -1,0 +1,56 @@
+"""What a durable run has beside any other: what it keeps, who of it moves, whom it asks, what it has done already.
+
+Law of this room: a run has it or has not from the beginning; whoever looks asks once, and pays nothing where there is
+none.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from app.engine.asking import People
+from app.engine.checkpoints import RESERVE, Keeper
+from app.engine.motion import Motion
+from app.engine.replay import Replay
+
+if t.TYPE_CHECKING:
+    from app.engine.run import Run
+    from app.events import Envelope
+    from app.store.checkpoints import LogBatch
+
+
+class DurableRun:
+    """See the module.
+
+    :param epoch: of every write of this process. :param reserved: the last number of an event that may be used.
+    :ivar resumed: an earlier process began it.
+    :ivar leaving: it leaves this process without an end: it pauses or is handed over.
+    :ivar wish: why it should end, of a run that was asked to while it was leaving.
+    :ivar halt: why it ends as soon as something would have to run anew; for a paused run that is stopped.
+    """
+
+    def __init__(
+        self, run: Run, owner: str, epoch: int = 1, reserved: int = RESERVE, resumed: bool = False
+    ) -> None:
+        store = run.services.store.durable
+        self.owner = owner
+        self.keeper = Keeper(store, run.id, owner, epoch, reserved, lambda: run.scope.cancel("owner_lost"))
+        self.replay = Replay(self.keeper.journal)
+        self.people = People(run, self)
+        self.motion = Motion(run.still)
+        self.resumed = resumed
+        self.leaving = False
+        self.wish: str | None = None
+        self.halt: str | None = None
+
+    def end(self, last: Envelope) -> LogBatch | None:
+        """The run has ended; what it said last, to be stored with its record."""
+        self.people.closed = True
+        self.motion.close()
+        return self.keeper.end(last)
+
+    def close(self) -> None:
+        """The run is over here."""
+        self.people.closed = True
+        self.motion.close()
+        self.keeper.freeze()
