@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from app import config, create_app
-from app.store import Store
 from app.web.capability_query import CHOICES, SORTS, Query, parse, select
 from app.web.capability_words import DIRECTIONS, FILTER_LABELS, HEADS, LABELS, cells, short
 from plugins.capabilities import COLUMNS, rows
@@ -19,6 +18,7 @@ from plugins.hookspecs import hookimpl
 from plugins.registry import Registry
 from plugins.spec import Capabilities, ConnectionSpec, ProviderFamily
 from providers.auth import NoAuth
+from tests.support import databases
 
 EVIL = "<script>alert(1)</script>\"'&"
 
@@ -53,7 +53,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[t.Any]:
     settings = config.load(
         {"STUDIO_DATA_DIR": str(tmp_path_factory.mktemp("data")), "STUDIO_LIST_MODELS": "off"}
     )
-    Store(settings).migrate()
+    databases.ready(settings)
     app = create_app(settings)
     services = app.extensions["studio"]
     services.plugins.manager.register(Many())

@@ -24,7 +24,7 @@ from plugins.spec import Tool
 from providers import spec
 from tests.plugins import broken_site
 from tests.plugins.wild import Panic, Wild
-from tests.support import sse
+from tests.support import databases, sse
 from tests.support.engine import agent, start
 from tests.support.servers import studio, wait_until
 
@@ -174,8 +174,8 @@ def wild(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
             "STUDIO_TOOL_TIMEOUT_S": "0.5",
         }
     )
+    databases.ready(settings)
     store = Store(settings)
-    store.migrate()
     store.open()
     manager = create_manager(False, (Builtins(settings),))
     assert manager.register(Wild())

@@ -1,37 +1,93 @@
 """Databases of one's own for tests: a file for SQLite, a database on the server of STUDIO_TEST_POSTGRES_URL.
 
 Law of this room: the variable names a database whose owner may create others; without it the tests that need a
-server are skipped and say so (on CI that is a failure, ``tests/conftest.py``).
+server are skipped and say so (on CI that is a failure, ``tests/conftest.py``). The steps of the migrations run once in
+a process; whoever wants a migrated database gets a copy of what they made.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
+import tempfile
 import typing as t
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
+
+from app.config import Settings
+from app.store import NotMigrated, Store
 
 KINDS = ("sqlite", "postgresql")
 VARIABLE = "STUDIO_TEST_POSTGRES_URL"
 
 
+def ready(settings: Settings) -> None:
+    """Bring the database of ``settings`` to the program's revision, whatever it has; a new file is a copy."""
+    address = make_url(settings.database_url)
+    if address.get_backend_name() == "sqlite" and not Path(str(address.database)).exists():
+        Path(str(address.database)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_migrated_file(), str(address.database))
+        return
+    store = Store(settings)
+    try:
+        store.check_revision()
+    except NotMigrated:
+        store.migrate()
+    finally:
+        store.close()
+
+
 @contextmanager
-def postgresql() -> Iterator[str]:
-    """The address of an empty database, dropped afterwards."""
+def postgresql(*, migrated: bool = False) -> Iterator[str]:
+    """The address of an empty or a migrated database, dropped afterwards."""
     server = os.environ.get(VARIABLE, "")
     if not server:
         pytest.skip(f"no PostgreSQL: set {VARIABLE} to an address such as postgresql://USER@HOST/postgres")
     import psycopg
 
     name = f"studio_{uuid.uuid4().hex}"
+    template = f" TEMPLATE {_migrated_database()}" if migrated else ""
     with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(t.cast(t.Any, f"CREATE DATABASE {name}"))
+        admin.execute(t.cast(t.Any, f"CREATE DATABASE {name}{template}"))
     start, _, _ = server.rpartition("/")
     try:
         yield f"{start}/{name}"
     finally:
         with psycopg.connect(server, autocommit=True) as admin:
             admin.execute(t.cast(t.Any, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+def with_driver(address: str) -> str:
+    """``address`` as ``STUDIO_DATABASE_URL`` has it once it was read."""
+    return f"postgresql+psycopg://{address.partition('://')[2]}"
+
+
+@functools.cache
+def _migrated_file() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="studio-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _migrate(Settings(data_dir=folder))
+    (made,) = folder.glob("*.db")
+    return made
+
+
+@functools.cache
+def _migrated_database() -> str:
+    kept = ExitStack()
+    address = kept.enter_context(postgresql())
+    atexit.register(kept.close)
+    _migrate(Settings(database_url=with_driver(address)))
+    return address.rpartition("/")[2]
+
+
+def _migrate(settings: Settings) -> None:
+    store = Store(settings)
+    store.migrate()
+    store.close()  # nobody may be connected to a database that is copied

@@ -23,6 +23,7 @@ from app.events import Envelope
 from app.store import Store
 from plugins.manager import create_manager
 from plugins.registry import Registry
+from tests.support import databases
 
 
 class Recorder:
@@ -70,8 +71,8 @@ def services(
 ) -> Iterator[Services]:
     """Services with the built-in plugins, and ``plugins``, over a fresh SQLite store in ``folder``."""
     settings = config.load({"STUDIO_DATA_DIR": str(folder), **(environ or {})})
+    databases.ready(settings)
     store = Store(settings)
-    store.migrate()
     store.open()
     made = Services(
         settings,

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 
 from app import config, create_app
 from app.store import Store
-from tests.support import sse
+from tests.support import databases, sse
 
 SCRIPTS = {
     "plain": [{"text": "Hello there.", "chunk": "words"}, {"usage": {"input": 3, "output": 2}}],
@@ -118,7 +118,7 @@ def studio(tmp_path: Path) -> Iterator[Studio]:
             "STUDIO_TRUSTED_PROXIES": "0",
         }
     )
-    Store(settings).migrate()
+    databases.ready(settings)
     app = create_app(settings)
     services = app.extensions["studio"]
     keys = {

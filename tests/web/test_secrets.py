@@ -16,9 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app import config, create_app
-from app.store import Store
 from tests.net.server import Script
-from tests.support import sse
+from tests.support import databases, sse
 from tests.support.vendor import Vendor, vendor
 from tests.web.conftest import Studio, assert_error
 
@@ -43,7 +42,7 @@ def made(tmp_path: Path) -> Iterator[tuple[Studio, Vendor]]:
             "STUDIO_HTTP_ALLOW": "127.0.0.0/8",
         }
         read = config.load(environ)
-        Store(read).migrate()
+        databases.ready(read)
         app = create_app(read)
         services = app.extensions["studio"]
         keys = {name: services.store.keys.create(name, {name})[1] for name in ("run", "read", "admin")}
