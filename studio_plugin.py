@@ -88,6 +88,7 @@ from providers.spec import (
 if _t.TYPE_CHECKING:
     from plugins import conformance
     from plugins.claims import claims
+    from plugins.langgraph_app.app import GraphApp
     from providers.decoding import EventStreamDecoder
     from providers.embedding import HttpEmbeddingWire
     from providers.http import HttpWire
@@ -113,6 +114,7 @@ __all__ = [
     "FetchingAuth",
     "FilePart",
     "FinishReason",
+    "GraphApp",
     "HeaderAuth",
     "HttpEmbeddingWire",
     "HttpRequest",
@@ -167,6 +169,7 @@ __all__ = [
 #: What is loaded when it is first asked for: a server without such a plugin never needs it.
 _LATER = {
     "EventStreamDecoder": "providers.decoding",
+    "GraphApp": "plugins.langgraph_app.app",
     "HttpEmbeddingWire": "providers.embedding",
     "HttpWire": "providers.http",
     "claims": "plugins.claims",

@@ -7,18 +7,20 @@ keeps nobody from ending the run; what it reports afterwards is not told.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from app import events as ev
 from app.engine.context import RunningBlock
 from app.engine.frames import Frame
 from app.engine.node_runs import NodeExecution
-from app.engine.scope import Cancelled, RunScope, gather
+from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError, RunError
 from app.state import plain
 from plugins.spec.decisions import Answer, Ask
 from plugins.spec.runners import NodeRun, RunnerFailed
+from providers.spec import Waits
 
 if t.TYPE_CHECKING:
     from app.engine.run import Run
@@ -30,19 +32,18 @@ _NOTES = "*"
 def drive(run: Run) -> ev.Terminal:
     """Run the workflow's runner to its end.
 
-    :raises RunError: it failed. :raises Cancelled: the run was.
+    :raises RunError: it failed. :raises Cancelled: the run was, or left this process.
     """
     runner = run.request.workflow.runner
     assert runner is not None
+    if run.durable is not None and run.durable.halt is not None:
+        run.scope.cancel(run.durable.halt)
+        raise Cancelled(run.durable.halt)
     output: list[Mapping[str, t.Any]] = []
-    with run.scope.child() as scope:
+    with run.scope.child() as scope, _moves(run):
         context = RunnerRun(run, scope)
-        run.queue_time.block(1)
-        try:
-            scope.spawn(lambda: output.append(runner.run(context)))
-            scope.join()
-        finally:
-            run.queue_time.block(-1)
+        scope.spawn(lambda: output.append(runner.run(context)))
+        scope.join()
         if scope.error is not None and run.scope.cause is None:
             raise _told(scope.error)
         if scope.cause is not None:
@@ -50,6 +51,20 @@ def drive(run: Run) -> ev.Terminal:
     context.settle()
     state = run.state
     return ev.RunCompleted(output[0], state.outputs(), state.tool_calls(), run.usage())
+
+
+@contextmanager
+def _moves(run: Run) -> Iterator[None]:
+    """Something of the run moves meanwhile."""
+    run.queue_time.block(1)
+    if run.durable is not None:
+        run.durable.motion.step(1)
+    try:
+        yield
+    finally:
+        run.queue_time.block(-1)
+        if run.durable is not None:
+            run.durable.motion.step(-1)
 
 
 def _told(error: BaseException) -> BaseException:
@@ -80,7 +95,7 @@ class RunnerRun:
         self._nodes: dict[str, NodeExecution] = {}
         for state in run.state.open_blocks():
             self._node(state.block)
-        self.resumed = bool(run.state.blocks)
+        self.resumed = run.resumption is not None
 
     def _node(self, path: str) -> NodeExecution:
         block = self._run.request.workflow.find(path)
@@ -132,24 +147,24 @@ class RunnerRun:
             by_node.setdefault(node.path, []).append(ask)
         answers: dict[str, Answer] = {}
         jobs = [partial(self._ask, path, wanted, answers) for path, wanted in by_node.items()]
-        self._run.queue_time.block(-1)  # people think now, and nothing else of the run
-        try:
-            gather(self._scope, t.cast("list[Callable[[RunScope], None]]", jobs))
-        finally:
-            self._run.queue_time.block(1)
+        self._block(next(iter(by_node)), self._scope).gather(jobs)
         return answers
 
-    def _ask(self, path: str, asks: list[Ask], answers: dict[str, Answer], scope: RunScope) -> None:
-        """Ask until each has its answer. One that was taken is in the journal, for it is given but once."""
-        run = self._run
-        node = self._nodes[path]
-        context = RunningBlock(run, node.block, Frame(), node.state.execution, scope, lambda _: None)
-        context.block = path
-        left = list(asks)
+    def _ask(self, path: str, asks: list[Ask], answers: dict[str, Answer], waits: Waits) -> None:
+        """Ask until each has its answer."""
+        block, left = self._block(path, waits), list(asks)
         while left:
-            for answer in context.decide(left):
+            for answer in block.decide(left):
                 answers[answer.key] = answer
             left = [ask for ask in left if ask.key not in answers]
+
+    def _block(self, path: str, waits: Waits) -> RunningBlock:
+        """A node as a block sees itself."""
+        node = self._nodes[path]
+        frame, scope = Frame(), t.cast(RunScope, waits)
+        block = RunningBlock(self._run, node.block, frame, node.state.execution, scope, lambda _: None)
+        block.block = path
+        return block
 
     def settle(self) -> None:
         """Tell the answers of nodes that might have run again, in the order in which they ended."""

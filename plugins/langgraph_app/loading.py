@@ -87,7 +87,8 @@ def _is_graph(value: t.Any) -> bool:
 def _no_graph(target: str, value: t.Any) -> str:
     if hasattr(value, "compile") and hasattr(value, "add_node"):
         return f"{target} is not compiled; name what its compile() gives"
-    return f"{target} is an object of type {type(value).__name__}; name a compiled graph, a GraphApp, or a function that makes one"
+    kind = type(value).__name__
+    return f"{target} is of type {kind}; name a compiled graph, a GraphApp, or a function that makes one"
 
 
 def _unknown_answers(app: GraphApp) -> Iterator[str]:

@@ -27,8 +27,8 @@ log = logging.getLogger("studio.langgraph")
 _MODES = ["tasks", "messages", "tools", "values"]
 _MESSAGES = "messages"
 _RUN = "studio_run"
-#: Key of the note of what was asked: {interrupt id: instance}.
-_ASKED = "asked"
+#: Keys of notes: the graph was begun; what was asked, {interrupt id: instance}.
+_BEGUN, _ASKED = "begun", "asked"
 
 
 class LangGraphRunner:
@@ -83,6 +83,7 @@ class _Run:
         """To its end, or until it pauses."""
         kept = bool(self._graph.checkpointer)
         given = self._left() if self._context.resumed else self._input()
+        self._context.note(_BEGUN, True)
         while True:
             if given is not _ASK:
                 self._stream(given)
@@ -251,6 +252,8 @@ class _Run:
         checkpointer = self._graph.checkpointer
         state = self._graph.get_state(self._config) if checkpointer else None
         ours = state is not None and (state.metadata or {}).get(_RUN) == self._context.run_id
+        if not ours and self._context.recall(_BEGUN) is None:
+            return self._input()
         if not ours:
             raise RunnerFailed(
                 "checkpoint_lost",
