@@ -6,7 +6,6 @@ block's own; its text is never shown as it comes. Of one that is asked in secret
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import typing as t
 from collections.abc import Mapping, Sequence
@@ -75,8 +74,10 @@ class Inside:
 
         def within(job: t.Callable[[BlockContext], None]) -> t.Callable[[BlockContext], None]:
             def run(outer: BlockContext) -> None:
-                inner = copy.copy(self)
-                inner._outer = outer
+                inner = object.__new__(
+                    type(self)
+                )  # not copy: it asks for attributes of an object without any
+                inner.__dict__.update(self.__dict__, _outer=outer)
                 job(t.cast(BlockContext, inner))
 
             return run
