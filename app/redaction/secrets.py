@@ -16,6 +16,7 @@ from app.redaction.values import MASK, SHORTEST, value_mask
 _SECRET_NAME = (
     r"(?:api[_-]?key|apikey|key|token|secret|password|passwd|pwd|signature|sig|credential|code|auth)"
 )
+_HEADERS_VARIABLE = re.compile(r"OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS")
 _SECRET_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASS|PASSWD|PASSWORD|CREDENTIALS?)$")
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -54,13 +55,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The secret values of ``environ``: variables named like keys, tokens, secrets or passwords, and the
-    passwords inside addresses such as ``STUDIO_DATABASE_URL``.
+    """The secret values of ``environ``: variables named like keys, tokens, secrets or passwords, the passwords inside
+    addresses such as ``STUDIO_DATABASE_URL``, and the headers that spans are sent with.
     """
     found: set[str] = set()
     for name, value in environ.items():
         if _SECRET_VARIABLE.search(name):
             found.add(value)
+        elif _HEADERS_VARIABLE.fullmatch(name):
+            found.update(_headers(value))
         elif "://" in value and "@" in value:
             found.update(_password(value))
     return tuple(sorted((v for v in found if len(v) >= SHORTEST), key=len, reverse=True))
@@ -76,6 +79,12 @@ def mask(text: str, known: Iterable[str] = ()) -> str:
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def _headers(text: str) -> set[str]:
+    """Values of ``name=value,…``, percent-encoded or not, without a scheme such as ``Basic`` before them."""
+    values = {unquote(pair.partition("=")[2]).strip() for pair in text.split(",")}
+    return values | {value.rpartition(" ")[2] for value in values}
 
 
 def _password(address: str) -> set[str]:

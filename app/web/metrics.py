@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from flask import Blueprint, Flask, Response
 
-from app.errors import ApiError, ValidationFailed
+from app.errors import ApiError
 from app.web import streaming
-from app.web.http import read_query, services
+from app.web.http import services
 
 
 def metrics() -> Response:
     """The metrics of all workers of this server."""
-    _, problems = read_query()
-    if problems:
-        raise ValidationFailed(problems)
     made = services().observing.metrics
     if made is None:
         raise ApiError(

@@ -68,3 +68,13 @@ def test_masking_takes_linear_time_on_hostile_text():
     for piece in ("?a_", '"key', "://", "Bearer ", "x-a-", "eyJ"):
         text = piece * 20_000
         assert isinstance(mask(text), str)  # would not return for minutes if a pattern backtracked
+
+
+def test_headers_of_exporters_are_secrets_however_they_are_spelled():
+    known = known_secrets(
+        {
+            "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Basic%20dXNlcjpwYXNz,x-team=blue",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "api-key = abc+def/123",
+        }
+    )
+    assert set(known) == {"Basic dXNlcjpwYXNz", "dXNlcjpwYXNz", "abc+def/123"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, Span
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -13,6 +13,17 @@ from app.engine.observe.content import Content
 from app.engine.observe.observer import Observing
 from app.engine.observe.tracing import Tracing
 from app.engine.services import Services
+
+
+class _Begun(SimpleSpanProcessor):
+    """Also notes the names of those that have begun."""
+
+    def __init__(self, exporter: InMemorySpanExporter) -> None:
+        super().__init__(exporter)
+        self.begun: list[str] = []
+
+    def on_start(self, span: Span, parent_context: t.Any = None) -> None:
+        self.begun.append(span.name)
 
 
 class Traces:
@@ -24,7 +35,13 @@ class Traces:
     def __init__(self, made: Services, *, content: bool = False, secrets: Iterable[str] = ()) -> None:
         self.exporter = InMemorySpanExporter()
         written = Content(lambda: tuple(secrets)) if content else None
-        made.observing = Observing(Tracing(SimpleSpanProcessor(self.exporter), written, "1.0"))
+        self._processor = _Begun(self.exporter)
+        made.observing = Observing(Tracing(self._processor, written, "1.0"))
+
+    @property
+    def begun(self) -> Sequence[str]:
+        """Names of all that have begun, in order."""
+        return self._processor.begun
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:

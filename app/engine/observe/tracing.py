@@ -1,9 +1,9 @@
 """The OpenTelemetry side of a process: ids, resource, sampler, and a sender that nobody waits for.
 
 Law of this room: the SDK reads the standard ``OTEL_*`` variables; what is ours is where it does not fit a server of
-greenlets. Its own batch processor starts a thread in every child process that is forked, and that thread lets the
-server's greenlets run on in the child; :class:`Batches` starts nothing there. Batches are small, since encoding one
-holds the hub.
+greenlets. In every child process that is forked its batch processor and its provider start threads, and whoever waits
+for a thread there lets the server's greenlets run on in the child; ours start nothing. Batches are small, since
+encoding one holds the hub.
 """
 
 from __future__ import annotations
@@ -162,6 +162,13 @@ def _resource(version: str) -> Resource:
     return Resource.create({name: value for name, value in ours.items() if name not in given})
 
 
+class _Provider(TracerProvider):
+    """Does nothing in a child process: ours make no spans."""
+
+    def _handle_fork(self) -> None:
+        """See ``TracerProvider``, which would look anew for what its process is, in threads."""
+
+
 class Tracing:
     """What makes the spans of this process.
 
@@ -173,7 +180,7 @@ class Tracing:
         self.content = content
         self._processor = processor
         self._ids = RunIds()
-        self._provider = TracerProvider(
+        self._provider = _Provider(
             resource=_resource(version), id_generator=self._ids, shutdown_on_exit=False
         )
         self._provider.add_span_processor(processor)
