@@ -33,7 +33,7 @@ proc_name = "studio"
 accesslog = _settings.access_log or None
 errorlog = "-"
 loglevel = "warning" if _settings.log_level == "info" else _settings.log_level
-logger_class = "gunicorn.glogging.Logger"
+logger_class = "app.web.server_log.ServerLog"
 
 
 # Before a worker imports what counts.

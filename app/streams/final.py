@@ -157,11 +157,15 @@ def referring_calls(run_id: str, calls: Mapping[str, t.Any]) -> dict[str, t.Any]
 
 
 def tool_calls(event: RunCompleted | RunPaused, rights: Rights) -> dict[str, dict[str, t.Any]]:
-    """``{blockId: {list, count}}`` for every agent that ran."""
-    return {
-        block: {"list": [strip_call(call, rights) for call in calls], "count": len(calls)}
-        for block, calls in event.tool_calls.items()
-    }
+    """``{blockId: {list, count}}`` for every agent that ran. Calls that are held at a pause are not among them: what
+    they become is not known, and what is asked about them is told elsewhere.
+    """
+    return {block: _settled(calls, rights) for block, calls in event.tool_calls.items()}
+
+
+def _settled(calls: Sequence[Mapping[str, t.Any]], rights: Rights) -> dict[str, t.Any]:
+    told = [strip_call(call, rights) for call in calls if call["status"] is not None]
+    return {"list": told, "count": len(told)}
 
 
 def final_data(

@@ -99,7 +99,13 @@ def ask_of(event: ev.DecisionRequested, payloads: bool) -> dict[str, t.Any]:
     if not payloads:
         review = {name: review[name] for name in ("kind", "tool") if name in review}
     expires_at = None if event.expires_at is None else rfc3339(event.expires_at)
-    return without_none(node_id=event.block, pause_id=event.pause_id, review=review, expires_at=expires_at)
+    return without_none(
+        node_id=event.block,
+        pause_id=event.pause_id,
+        tool_call_id=event.call,
+        review=review,
+        expires_at=expires_at,
+    )
 
 
 def ending(event: ev.Terminal) -> tuple[tuple[str, dict[str, t.Any]] | None, dict[str, t.Any]]:

@@ -42,7 +42,7 @@ class EventRow:
 
 _NODE = "node_id, node_type, node_name, node_run_id"
 _CALL = "tool_call_id, node_id, tool_name"
-_PAUSE = "node_id, pause_id, review{kind, …}, expires_at?"
+_PAUSE = "node_id, pause_id, tool_call_id?, review{kind, …}, expires_at?"
 
 #: Every event there is.
 EVENTS: tuple[EventRow, ...] = (

@@ -255,11 +255,14 @@ class Review(Data):
 
 
 class Pause(Data):
-    """`pause_id` names the decision everywhere; `expires_at` is when its time is up."""
+    """`pause_id` names the decision everywhere; `tool_call_id` is the call that waits for it; `expires_at` is when its
+    time is up.
+    """
 
     node_id: str
     pause_id: str
     review: Review
+    tool_call_id: str | UnsetType = UNSET
     expires_at: Instant | UnsetType = UNSET
 
 

@@ -20,6 +20,8 @@ def install(app: Flask, services: Services) -> None:
         attach,
         auth,
         capability_table,
+        decide,
+        decisions,
         documents,
         errors,
         execute,
@@ -29,6 +31,7 @@ def install(app: Flask, services: Services) -> None:
         meta,
         metrics,
         pages,
+        resume,
         run_events,
         run_list,
         runs,
@@ -46,6 +49,9 @@ def install(app: Flask, services: Services) -> None:
     graph.install(app, services)
     runs.install(app)
     attach.install(app, services)
+    resume.install(app, services)
+    decisions.install(app)
+    decide.install(app)
     threads.install(app)
     memory.install(app)
     secrets.install(app)

@@ -39,14 +39,12 @@ PARAMETERS = "parameters"
 def open_decision(store: Store, run_id: str, pause_id: str | None, names: Names = OURS) -> DecisionRow:
     """The question of a run that an answer is for.
 
-    :param pause_id: as the caller named it; None: the one there is.
+    :param pause_id: as the caller named it: its id, or that of the call it is about; None: the one there is.
     :raises ApiError: 404 the run has no such question; 409 ``not_paused`` nothing is asked, ``several_pauses`` more
         than one is and none was named, ``already_answered`` or ``decision_expired`` it is not open any more.
     """
     if pause_id is not None:
-        row = store.decisions.get(pause_id)
-        if row is None or row.run_id != run_id:
-            raise not_found("decision", pause_id)
+        row = _named(store, run_id, pause_id, names)
         if row.state != "open":
             raise closed(row)
         return row
@@ -56,10 +54,22 @@ def open_decision(store: Store, run_id: str, pause_id: str | None, names: Names 
     if asked:
         return asked[0]
     known = [row for row in store.decisions.of_run(run_id) if row.state in ("answered", "expired")]
-    run = store.runs.get(run_id)
-    if not known or run is None or run["ended_at"] is not None:
-        raise _not_paused(run_id, None if run is None else run["status"])
-    raise closed(known[-1])
+    if known:
+        raise closed(known[-1])
+    raise _not_paused(run_id, store.runs.status(run_id))
+
+
+def _named(store: Store, run_id: str, name: str, names: Names) -> DecisionRow:
+    row = store.decisions.get(name)
+    if row is not None and row.run_id == run_id:
+        return row
+    about = [row for row in store.decisions.of_run(run_id) if _is_call(row) and row.key == name]
+    still = [row for row in about if row.state == "open"]
+    if len(still) > 1:  # several blocks called their calls so
+        raise _several(still, names.pause)
+    if not about:
+        raise not_found("decision", name)
+    return (still or about)[-1]
 
 
 def check(row: DecisionRow, body: AnswerBody, names: Names = OURS) -> None:
@@ -145,10 +155,9 @@ def _several(asked: t.Sequence[DecisionRow], names: str) -> ApiError:
 
 
 def _fitting(row: DecisionRow, body: AnswerBody, names: Names) -> Iterator[Problem]:
-    kind = row.review.get("kind")
-    other = "text" if kind == "tool" else "arguments"
+    other = "text" if _is_call(row) else "arguments"
     if getattr(body, other) is not None:
-        wanted = names.arguments if kind == "tool" else names.text
+        wanted = names.arguments if _is_call(row) else names.text
         yield Problem(getattr(names, other), f"this decision is about {_about(row)}; with edit send {wanted}")
     for name in ("text", "arguments"):
         if body.decision != "edit" and name != other and getattr(body, name) is not None:
@@ -165,14 +174,18 @@ def _fitting(row: DecisionRow, body: AnswerBody, names: Names) -> Iterator[Probl
         yield Problem("remember", "the run is in no thread to remember it for; leave it out")
 
 
+def _is_call(row: DecisionRow) -> bool:
+    return row.review.get("kind") == "tool"
+
+
 def _about(row: DecisionRow) -> str:
-    return "a call of a tool" if row.review.get("kind") == "tool" else "a text"
+    return "a call of a tool" if _is_call(row) else "a text"
 
 
 def _edited(row: DecisionRow, body: AnswerBody, names: Names) -> Iterator[Problem]:
     if body.decision != "edit":
         return
-    if row.review.get("kind") != "tool":
+    if not _is_call(row):
         if body.text is None:
             yield Problem(names.text, "is missing; edit says what stands in the place of the text")
         return

@@ -1,16 +1,18 @@
 """``GET /api/runs/{id}/events``: follow a run that somebody started, from its beginning or from an event on.
 
 Law of this room: the attacher's own rights decide, not the starter's. A run is read where it is: live in this
-process, from its log while that is kept, through the process of this host that has it, else from its record. All
-checks come before the first byte.
+process, from its log while that is kept, through the process of this host that has it, from the log in the store if it
+is durable, else from its record. All checks come before the first byte.
 """
 
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Mapping
 
 import gevent
 from flask import Blueprint, Flask, Response, current_app, request
+from gevent import get_hub
 
 from app.clock import time_of
 from app.engine.run import Run
@@ -25,16 +27,21 @@ from app.web.auth import caller
 from app.web.catalog import Catalog
 from app.web.errors import not_found
 from app.web.graph_reader import graph_events
+from app.web.held import PausedRun, held
 from app.web.http import read_query
 from app.web.negotiation import joins_blocks
-from app.web.told import Told, of_record, of_run
+from app.web.runs import carried
+from app.web.told import Told, of_record, of_run, of_stored_log
 
 if t.TYPE_CHECKING:
+    from app.engine.run_log import RunLog
     from app.engine.services import Services
 
 _LIVE = ("queued", "running")
 #: A run that another process has just started has no row for some milliseconds: wait while its id is that young.
 _LOOKS, _LOOK_S, _YOUNG_MS = 20, 0.05, 3_000
+#: Seconds in which another process takes up a run whose own has gone.
+CLAIMED_S, _CLAIMED_LOOK_S = 15.0, 0.25
 
 
 class Attacher:
@@ -48,17 +55,31 @@ class Attacher:
         """Check, find the run, stream."""
         sent, problems = read_query(*PARAMETERS)
         query = load_attach(sent, problems, run_id, request.environ.get("HTTP_LAST_EVENT_ID", ""))
-        runs = self._services.runs
-        here = runs.get(run_id) or runs.ended(run_id)
-        if here is not None:
-            _check(run_id, here.request.key_id)
-            return self._tell(of_run(here), query)
-        row = self._row(run_id)
-        self._check_room()
-        passed = relay.respond(self._services, row["owner_id"], run_id)
-        if passed is not None:
-            return passed
-        return self._tell(self._recorded(run_id), query)
+        return self.attach(run_id, query)
+
+    def attach(self, run_id: str, query: AttachQuery, path: str | None = None) -> Response:
+        """The stream of a run, wherever it is.
+
+        :param path: what another process of this host is asked instead, when it carries the run; None: the same.
+        """
+        until = get_hub().loop.now() + CLAIMED_S
+        while True:
+            here = carried(run_id) or self._services.runs.ended(run_id)
+            if here is not None:
+                _check(run_id, here.request.key_id)
+                return self._tell(of_run(here), query)
+            row = self._row(run_id)
+            self._check_room()
+            passed = relay.respond(self._services, row["owner_id"], run_id, path)
+            if passed is not None:
+                return passed
+            row = self._row(run_id)
+            if row["status"] not in _LIVE:
+                return self._tell(self._recorded(row), query)
+            # What a process that has gone left behind is taken up by another one, in a moment.
+            if not row["durable"] or get_hub().loop.now() > until:
+                raise _elsewhere(run_id)
+            gevent.sleep(_CLAIMED_LOOK_S)
 
     # -- a run of another process, or of another time ----------------------------------------
 
@@ -79,28 +100,24 @@ class Attacher:
     def _young(self, run_id: str) -> bool:
         return abs(self._services.clock.now_ms() - time_of(run_id)) < _YOUNG_MS
 
-    def _recorded(self, run_id: str) -> Told:
-        """:raises ApiError: 503: it goes on, out of reach."""
-        row = self._services.store.runs.get(run_id)
-        if row is None:
-            raise not_found("run", run_id)
-        if row["status"] in _LIVE:
-            message = (
-                "This run is carried by a process that this server cannot reach. Attach at the server that started "
-                f"it, or wait for its record: GET /api/runs/{run_id}"
-            )
-            raise ApiError(503, "run_elsewhere", message, headers={"Retry-After": "2"})
+    def _recorded(self, row: Mapping[str, t.Any]) -> Told:
+        """A run that has ended, or waits for people."""
+        if row["durable"]:
+            told = of_stored_log(row, self._catalog, self._services.store, held(current_app))
+            if told is not None:
+                return told
         return of_record(row, self._catalog, self._services.store)
 
     # -- telling it --------------------------------------------------------------------------
 
     def _tell(self, told: Told, query: AttachQuery) -> Response:
-        run, last = told.run, told.run.log.last
+        run = told.run
         # While it ends, its record is stored: the end itself is still to come.
-        live = isinstance(run, Run) and not run.emitter.ended
+        more = isinstance(run, PausedRun) or (isinstance(run, Run) and not run.emitter.ended)
+        last = self._counted(run, query.after)
         if query.after > last:
             raise ValidationFailed([Problem(query.where, f"the run has had {last} events")])
-        if query.after == last and not live:
+        if query.after == last and not more:
             return _nothing_more(told.run_id)
         self._check_room()
 
@@ -110,6 +127,15 @@ class Attacher:
             return run
 
         return streaming.respond(self._projection(told, query), start, {}, told.run_id, after=query.after)
+
+    def _counted(self, run: t.Any, after: int) -> int:
+        """The number of the last event. That of a run which another process left behind is told in a moment."""
+        log: RunLog = run.log
+        for _ in range(_LOOKS):
+            if after <= log.last or not isinstance(run, Run) or run.emitter.ended:
+                break
+            gevent.sleep(_LOOK_S)
+        return log.last
 
     def _projection(self, told: Told, query: AttachQuery) -> Projection:
         if query.protocol == "graph":
@@ -122,6 +148,14 @@ class Attacher:
         if len(streaming.service(current_app)) >= 2 * self._services.settings.max_streams:
             message = "Too many streams are open here (twice STUDIO_MAX_STREAMS); try again."
             raise ApiError(503, "at_capacity", message, headers={"Retry-After": "5"})
+
+
+def _elsewhere(run_id: str) -> ApiError:
+    message = (
+        "This run is carried by a process that this server cannot reach. Attach at the server that started "
+        f"it, or wait for its record: GET /api/runs/{run_id}"
+    )
+    return ApiError(503, "run_elsewhere", message, headers={"Retry-After": "2"})
 
 
 def _nothing_more(run_id: str) -> Response:
@@ -152,6 +186,7 @@ def _projection(told: Told, query: AttachQuery) -> Projection:
             Rights(query.include_thinking, query.include_tool_calls, payloads=True),
             told.selections,
             told.answers,
+            told.thread_id,
         )
     )
 

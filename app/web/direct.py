@@ -20,6 +20,7 @@ from gevent import get_hub
 from gevent.socket import socket as gevent_socket
 
 from app.web.accesslog import AccessLine
+from app.web.held import held
 from app.web.streaming import ENVIRON_KEY, Stream, service
 from app.web.subscriber import HIGH_WATER, Subscriber
 from app.web.sweep import LINGER_S, StreamService
@@ -71,6 +72,7 @@ class StreamMiddleware:
         """
         services = self.app.extensions["studio"]
         until = get_hub().loop.now() + seconds
+        held(self.app).close()
         services.runs.drain(max(0.0, seconds - LINGER_S))
         streams = service(self.app)
         if not streams.wait_empty(min(RELAYED_S, _left(until))):

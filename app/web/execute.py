@@ -66,7 +66,7 @@ class Executor:
         check_ready(found, self._services, public=anonymous)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         self._services.runs.admit(who.key_id, address)
-        run_request = self._run_request(found, body, who, selections, _origin(body, agreed))
+        run_request = self._run_request(found, body, who, selections, _origin(body, agreed, selections))
         if body.asynchronous:
             return self._begin(run_request, address)
         rights = Rights(body.include_thinking, body.include_tool_calls, payloads=not anonymous)
@@ -161,12 +161,16 @@ class Executor:
         return waiting.answer_of(run, reader, selections, rights)
 
 
-def _origin(body: ExecuteBody, agreed: Negotiation) -> dict[str, t.Any]:
+def _origin(
+    body: ExecuteBody, agreed: Negotiation, selections: tuple[selectors.Selection, ...] | None
+) -> dict[str, t.Any]:
     """What a resume of the run has to know of how it was asked for."""
+    chosen = None if selections is None else [[picked.block, list(picked.path)] for picked in selections]
     if not body.stream:
-        return {"surface": "json", "async": body.asynchronous}
+        return {"surface": "json", "async": body.asynchronous, "selections": chosen}
     return {
         "surface": "agent",
+        "selections": chosen,
         "negotiated": agreed.negotiated,
         "separator": agreed.separator,
         "includeThinking": body.include_thinking,

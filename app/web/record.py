@@ -13,6 +13,9 @@ from app.streams import references
 from app.streams.final import referring_calls
 from app.streams.rights import Rights, strip_output
 
+if t.TYPE_CHECKING:
+    from app.store.checkpoints import DecisionRow
+
 #: Whoever may read a run has a key, so tool arguments and results stay; segments are stripped all the same.
 _RIGHTS = Rights(thinking=False, tools=True, payloads=True)
 
@@ -33,6 +36,7 @@ def run_summary(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
         "cause": row["cause"],
         "createdAt": _instant(row["created_at"]),
         "startedAt": _instant(row["started_at"]),
+        "pausedAt": _instant(row.get("paused_at")) if row["status"] == "paused" else None,
         "endedAt": _instant(row["ended_at"]),
         "queuedMs": row["queued_ms"],
         "activeMs": row["active_ms"],
@@ -60,6 +64,21 @@ def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
     if details and row["model_failures"]:
         body["modelFailures"] = [_model_failure(failed) for failed in row["model_failures"]]
     return body
+
+
+def resume_block(row: Mapping[str, t.Any], asked: t.Sequence[DecisionRow]) -> dict[str, t.Any]:
+    """How a paused run is continued, as in the answer that said that it paused; ``pauseIds`` are all that are open.
+
+    :param asked: its open decisions, oldest first.
+    """
+    body: dict[str, t.Any] = {
+        "url": f"/api/runs/{row['id']}/resume",
+        "pauseId": asked[0].id if asked else "",
+        "threadId": row["thread_id"] or "",
+    }
+    if asked and asked[0].expires_at is not None:
+        body["expiresAt"] = rfc3339(asked[0].expires_at)
+    return {**body, "pauseIds": [decision.id for decision in asked]}
 
 
 def referring(body: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -115,7 +134,17 @@ def _model_call(row: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _tool_calls(calls: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {block: {"list": list(entries), "count": len(entries)} for block, entries in calls.items()}
+    return {
+        block: {"list": [_call(entry) for entry in entries], "count": len(entries)}
+        for block, entries in calls.items()
+    }
+
+
+def _call(entry: Mapping[str, t.Any]) -> Mapping[str, t.Any]:
+    """A call; of one that is open, or held until somebody has decided, what is known."""
+    if entry["status"] is not None:
+        return entry
+    return {name: entry[name] for name in ("id", "name", "startTime")}
 
 
 def _error(error: Mapping[str, t.Any] | None, details: bool) -> dict[str, t.Any] | None:

@@ -1,4 +1,4 @@
-"""Attaching to a run that another process of this host carries: its answer, passed on.
+"""Attaching to a run that another process of this host carries, or answering what it asks: its answer, passed on.
 
 Law of this room: that process is asked as a client asks, with the caller's own key, and decides everything. Bytes
 are passed on as they come; either side's leaving closes the other, and a process that dies, or says nothing any
@@ -16,10 +16,12 @@ from flask import Response, current_app, request
 from gevent.event import Event
 
 from app.engine.scope import spawn_service
+from app.errors import ApiError
 from app.web import peers, streaming
 from app.web.http import request_id
 from app.web.subscriber import HIGH_WATER, LOW_WATER, Transport
 from app.web.sweep import StreamService
+from app.web.watch import watch_request
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -34,12 +36,22 @@ _SENT = (
     ("Last-Event-ID", "HTTP_LAST_EVENT_ID"),
     ("X-Sim-Stream-Protocol", "HTTP_X_SIM_STREAM_PROTOCOL"),
 )
-_RETURNED = ("Content-Type", "Retry-After", "X-Run-Id")
+_RETURNED = ("Content-Type", "Retry-After", "X-Run-Id", "WWW-Authenticate")
+_ECHOED = ("X-Studio-Stream-Protocol",)
 
 
-def respond(services: Services, owner_id: str | None, run_id: str) -> Response | None:
+def respond(
+    services: Services,
+    owner_id: str | None,
+    run_id: str,
+    path: str | None = None,
+    body: bytes | None = None,
+) -> Response | None:
     """The answer of the process that carries (or carried) the run to the current request; None when it is this one,
     or cannot be reached.
+
+    :param path: what it is asked instead, with the query; None: the same as this one.
+    :param body: of a POST in JSON, whose answer takes as long as it takes; None asks with GET.
     """
     store = services.store
     if not owner_id or owner_id == store.owner_id:
@@ -48,33 +60,60 @@ def respond(services: Services, owner_id: str | None, run_id: str) -> Response |
         sock = peers.connect(services.settings.data_dir, owner_id, ANSWER_S)
     except OSError:
         return None
+    asked = path or request.environ.get("RAW_URI") or request.full_path
     try:
-        found = _ask(sock)
-        if found.status == 200:
+        found = _ask(sock, asked, body)
+        if (found.getheader("Content-Type") or "").startswith("text/event-stream"):
             sock.settimeout(None)
             stream = Relayed(sock, found, streaming.service(current_app), run_id)
-            return streaming.answer(stream, {}, run_id)
+            return streaming.answer(stream, _headers(found, _ECHOED), run_id)
         response = Response(found.read(), found.status)
     except (OSError, http.client.HTTPException) as error:
         log.warning("the process %s, which carries run %s, did not answer: %r", owner_id, run_id, error)
         sock.close()
-        return None
+        if body is None:
+            return None
+        # What was sent may have been done.
+        raise lost(run_id) from None
     sock.close()
     del response.headers["Content-Type"]
-    for name in _RETURNED:
-        if (value := found.getheader(name)) is not None:
-            response.headers[name] = value
+    response.headers.update(_headers(found, _RETURNED))
     return response
 
 
-def _ask(sock: socket.socket) -> http.client.HTTPResponse:
+def lost(run_id: str) -> ApiError:
+    """503: nobody can say what became of a request that another process was to answer."""
+    message = (
+        f"The process that carries the run '{run_id}' went away before it answered. See what it did: "
+        f"GET /api/decisions?runId={run_id}"
+    )
+    return ApiError(503, "run_elsewhere", message, headers={"Retry-After": "2"})
+
+
+def _ask(sock: socket.socket, path: str, body: bytes | None) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("localhost")
     connection.sock = sock
     headers = {name: request.environ[key] for name, key in _SENT if key in request.environ}
     headers |= {"X-Request-Id": request_id(), "Connection": "close"}
-    path = request.environ.get("RAW_URI") or request.full_path
-    connection.request("GET", path, headers=headers)
-    return connection.getresponse()
+    if body is None:
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse()
+    connection.request("POST", path, body, {**headers, "Content-Type": "application/json"})
+    sock.settimeout(None)
+    # Its client may leave before the run has come to an answer: then the other process sees it leave.
+    with watch_request(request.environ, lambda: _shut(sock)):
+        return connection.getresponse()
+
+
+def _shut(sock: socket.socket) -> None:
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # it is closed already
+
+
+def _headers(found: http.client.HTTPResponse, names: t.Sequence[str]) -> dict[str, str]:
+    return {name: value for name in names if (value := found.getheader(name)) is not None}
 
 
 class Relayed:
@@ -168,10 +207,7 @@ class Relayed:
         if not self.closed:
             self._leave()
             self.transport.abort()
-            try:
-                self._sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it is closed already
+            _shut(self._sock)
 
     cut = lost
 

@@ -16,14 +16,14 @@ from app.events import RunStatus
 from app.store.run_list import RunFilter
 from app.web.auth import caller
 from app.web.http import json_response, read_count, read_cursor, read_query, services
-from app.web.record import run_summary
+from app.web.record import resume_block, run_summary
 
 if t.TYPE_CHECKING:
     from app.engine.registry import Run
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
-STATUSES = ("running", *t.get_args(RunStatus))
+STATUSES = ("running", "paused", *t.get_args(RunStatus))
 
 _FILTERS = {
     "status": "status",
@@ -54,10 +54,16 @@ def index() -> Response:
         del newest_first[limit:]
         next_cursor = newest_first[-1]
     items = [
-        run_summary(live[name].record() if name in live else found[name], details=reads_all)
-        for name in newest_first
+        _summary(live[name].record() if name in live else found[name], reads_all) for name in newest_first
     ]
     return json_response({"items": items, **({"nextCursor": next_cursor} if next_cursor else {})})
+
+
+def _summary(row: t.Mapping[str, t.Any], details: bool) -> dict[str, t.Any]:
+    body = run_summary(row, details=details)
+    if row["status"] == "paused":
+        body["resume"] = resume_block(row, services().store.decisions.open_of_run(row["id"]))
+    return body
 
 
 def _read(key_id: str | None) -> tuple[RunFilter, str | None, int]:

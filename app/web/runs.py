@@ -16,12 +16,12 @@ from app.streams import references
 from app.web.auth import Caller, caller, credential
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
-from app.web.record import referring, run_body
+from app.web.record import referring, resume_block, run_body
 
 if t.TYPE_CHECKING:
     from app.engine.registry import Run
 
-_LIVE = ("queued", "running")
+_LIVE = ("queued", "running", "paused")
 
 
 def show(run_id: str) -> Response:
@@ -32,6 +32,8 @@ def show(run_id: str) -> Response:
     if row is None or not who.reads(row["key_id"]):
         raise not_found("run", run_id)
     body = run_body(row, details=reads_all)
+    if row["status"] == "paused":
+        body["resume"] = resume_block(row, services().store.decisions.open_of_run(run_id))
     encoded = encoding.dumps(body)
     if len(encoded) > references.VALUE_LIMIT:
         encoded = encoding.dumps(referring(body))
@@ -69,6 +71,8 @@ def stop(run_id: str, run: Run | None, status: str) -> Response:
         if run is not None:
             run.cancel("stop_requested")
             return json_response({"outcome": "accepted", "status": status}, 202)
+        if status == "paused" and services().runs.stop(run_id):
+            return json_response({"outcome": "accepted", "status": status}, 202)
         if services().store.runs.request_stop(run_id):
             return json_response({"outcome": "accepted", "status": status}, 202)
         ended = services().store.runs.get(run_id)  # it has, since it was found
@@ -83,10 +87,16 @@ def may_stop(who: Caller, row: t.Mapping[str, t.Any]) -> bool:
 
 def find(run_id: str) -> tuple[Run | None, dict[str, t.Any] | None]:
     """The run if this process carries it, and its row."""
-    run = services().runs.get(run_id)
+    run = carried(run_id)
     if run is not None:
         return run, run.record()
     return None, services().store.runs.get(run_id)
+
+
+def carried(run_id: str) -> Run | None:
+    """The run, if this process carries it; one that leaves it is found in the store."""
+    run = services().runs.get(run_id)
+    return None if run is None or run.leaves else run
 
 
 def install(app: Flask) -> None:

@@ -180,6 +180,15 @@ class Subscriber:
             else:
                 self._open()
 
+    def go_on(self, run: t.Any) -> None:
+        """The run whose log it has read to its pause goes on in this process: read on there."""
+        if self.closed or self.projection.done or self.run is None:
+            return
+        last = self.run.log.last
+        self.run = run
+        self._replay = Replay(last, last)
+        self._schedule()
+
     def detached(self, now_ms: int) -> None:
         """The run goes on elsewhere: tell the client to attach again, and end the stream."""
         if self.closed or self.projection.done:

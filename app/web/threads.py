@@ -75,14 +75,17 @@ def mine(thread_id: str) -> ThreadRow:
 
 
 def _body(row: ThreadRow) -> dict[str, t.Any]:
-    """What the API says of a thread."""
+    """What the API says of a thread; ``pauseIds``: what has to be decided before it goes on."""
+    asked = services().store.decisions.open_of_run(str(row.run_id)) if row.paused else ()
+    busy = "running" if row.busy(services().clock.now_ms()) else "idle"
     body: dict[str, t.Any] = {
         "threadId": row.id,
         "workflowId": row.workflow_id,
         "conversationId": row.name,
-        "status": "running" if row.busy(services().clock.now_ms()) else "idle",
+        "status": "paused" if row.paused else busy,
         "runId": row.run_id,
         "runStatus": row.run_status,
+        "pauseIds": [decision.id for decision in asked] or None,
         "pinnedNode": row.pinned,
         "createdAt": rfc3339(row.created_at),
     }

@@ -9,13 +9,17 @@ import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from app import events as ev
+from app.engine.envelopes import unpacked
 from app.engine.rebuilt import rebuilt
 from app.engine.retained import EndedRun, KeptRun
 from app.engine.run import Run
+from app.engine.run_log import RunLog
 from app.errors import ApiError
 from app.streams.voices import Voices, voices
 from app.web.catalog import Catalog
-from app.workflows.compiled import CompiledWorkflow
+from app.web.held import Held, PausedRun
+from app.workflows.compiled import AGENT, CompiledWorkflow
 from app.workflows.selectors import Selection
 
 if t.TYPE_CHECKING:
@@ -34,7 +38,7 @@ class Told:
     """
 
     run_id: str
-    run: Run | EndedRun
+    run: Run | EndedRun | PausedRun
     thread_id: str
     selections: tuple[Selection, ...] | None
     answers: tuple[str, ...]
@@ -76,6 +80,45 @@ def of_record(row: Mapping[str, t.Any], catalog: Catalog, store: Store) -> Told:
         lambda: Voices(frozenset(agents), agents, None) if workflow is None else voices(workflow),
         workflow,
     )
+
+
+def of_stored_log(row: Mapping[str, t.Any], catalog: Catalog, store: Store, held: Held) -> Told | None:
+    """A durable run that has ended, or waits for people, from the log that was stored of it; None where that is gone,
+    or lacks its end.
+
+    :param row: as ``store.runs.get`` gives it. :param held: where readers of a paused one wait.
+    """
+    log = RunLog()
+    for batch in store.durable.log(row["id"]):
+        for envelope in unpacked(batch.data):
+            log.append(envelope)
+    last = log.after(log.last - 1, 1)
+    if not last or (row["ended_at"] is not None and not isinstance(last[0].event, ev.Terminal)):
+        return None
+    workflow = _workflow(row, catalog)
+    agents = tuple(info.id for info in _blocks(log) if info.type == AGENT)
+    return Told(
+        row["id"],
+        EndedRun(log) if row["ended_at"] is not None else PausedRun(row["id"], log, held),
+        row["thread_id"] or "",
+        selected(row["origin"]),
+        agents if workflow is None else workflow.answer_agents(),
+        lambda: Voices(frozenset(agents), agents, None) if workflow is None else voices(workflow),
+        workflow,
+    )
+
+
+def selected(origin: Mapping[str, t.Any] | None) -> tuple[Selection, ...] | None:
+    """What the starter of a durable run selected."""
+    found = (origin or {}).get("selections")
+    return None if found is None else tuple(Selection(block, tuple(path)) for block, path in found)
+
+
+def _blocks(log: RunLog) -> t.Sequence[ev.BlockInfo]:
+    if log.base is not None:
+        return tuple(log.base.infos.values())
+    first = log.after(0, 1)[0].event
+    return first.blocks if isinstance(first, ev.RunStarted) else ()
 
 
 def _workflow(row: Mapping[str, t.Any], catalog: Catalog) -> CompiledWorkflow | None:

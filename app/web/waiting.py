@@ -9,12 +9,15 @@ import typing as t
 
 from flask import Response, request
 
+from app import events as ev
+from app.engine.rebuilt import rebuilt
 from app.web.answer import answer_body, paused_body
 from app.web.http import json_response
 from app.web.watch import watch_request
 
 if t.TYPE_CHECKING:
     from app.engine.run import Run
+    from app.store import Store
     from app.streams.final import Selection
     from app.streams.rights import Rights
 
@@ -44,6 +47,18 @@ def answer_of(run: Run, reader: object, selections: t.Sequence[Selection] | None
     response = Response(body, content_type="application/json")
     response.headers["X-Run-Id"] = run.id
     return response
+
+
+def answer_elsewhere(
+    store: Store, run_id: str, selections: t.Sequence[Selection] | None, rights: Rights
+) -> Response:
+    """The answer of a run that this process does not carry: from its record if it has ended, else 202."""
+    row = store.runs.get(run_id)
+    if row is None or row["ended_at"] is None:
+        return goes_on(run_id)
+    (end,) = rebuilt(row)
+    body = answer_body(run_id, t.cast(ev.Terminal, end.event), selections, rights)
+    return Response(body, content_type="application/json", headers={"X-Run-Id": run_id})
 
 
 def goes_on(run_id: str) -> Response:

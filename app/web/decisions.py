@@ -1,0 +1,150 @@
+"""``/api/decisions``: what runs ask people, answers to it, and links for those who have no key.
+
+Law of this room: what does not exist and what is not the caller's give the same answer. A key reads what it may read of
+runs, and answers where it may stop the run: a key with ``run`` those it started, ``admin`` all. Of a run that nobody's
+key started, only ``admin`` can.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from flask import Blueprint, Flask, Response, request
+
+from app.clock import rfc3339
+from app.errors import Problem, ValidationFailed
+from app.schemas.answers import AnswerBody, load_answer
+from app.store.decisions import DecisionFilter
+from app.web import answers, runs
+from app.web.auth import caller
+from app.web.errors import not_found
+from app.web.http import json_response, read_count, read_cursor, read_object, read_query, services
+from app.web.resume import go_on
+
+if t.TYPE_CHECKING:
+    from app.store.checkpoints import DecisionRow
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 100
+STATUSES = ("open", "answered", "expired", "cancelled")
+
+_FILTERS = {
+    "status": "state",
+    "workflowId": "workflow_id",
+    "threadId": "thread_id",
+    "runId": "run_id",
+}
+_CURSOR = re.compile(r"dec_[0-9A-Za-z_]{1,60}")
+
+
+def index() -> Response:
+    """``{items, nextCursor?}``, newest first."""
+    wanted, before, limit = _read()
+    rows, further = services().store.decisions.list(wanted, before, limit)
+    items = [body_of(row) for row in rows]
+    return json_response({"items": items, **({"nextCursor": further} if further else {})})
+
+
+def show(decision_id: str) -> Response:
+    """One decision."""
+    row = services().store.decisions.get(decision_id)
+    if row is None or not caller().reads(row.key_id):
+        raise not_found("decision", decision_id)
+    return json_response(body_of(row))
+
+
+def answer(decision_id: str) -> Response:
+    """Answer it; the run goes on by itself."""
+    sent = read_object()
+    row = _mine(decision_id)
+    body = load_answer(AnswerBody, sent)
+    row = answers.open_decision(services().store, row.run_id, row.id)
+    answers.check(row, body)
+    answered = answers.give(services().store, row, body, str(caller().key_id))
+    go_on(services(), answered.run_id)
+    return json_response(body_of(answered))
+
+
+def link(decision_id: str) -> Response:
+    """Make the link by which one person without a key may answer, once. It replaces the one before."""
+    if unknown := list(read_object()):
+        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    row = _mine(decision_id)
+    token = services().store.decisions.new_token(row.id)
+    if token is None:
+        raise answers.closed(services().store.decisions.get(row.id) or row)
+    body = {"url": f"{_address()}/decide/{token}"}
+    if row.expires_at is not None:
+        body["expiresAt"] = rfc3339(row.expires_at)
+    response = json_response(body, 201)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def body_of(row: DecisionRow) -> dict[str, t.Any]:
+    """A decision as the API says it."""
+    given = row.answer or {}
+    body: dict[str, t.Any] = {
+        "id": row.id,
+        "status": row.state,
+        "runId": row.run_id,
+        "threadId": row.thread_id,
+        "workflowId": row.workflow_id,
+        "blockId": row.node,
+        "toolCallId": row.key if row.review.get("kind") == "tool" else None,
+        "review": answers.review(row),
+        "parameters": answers.parameters(row),
+        "rememberable": True if row.subject is not None and row.thread_id is not None else None,
+        "createdAt": rfc3339(row.created_at),
+        "expiresAt": _instant(row.expires_at),
+        "answer": dict(given) or None,
+        "answeredBy": row.answered_by,
+        "answeredAt": _instant(row.answered_at) if row.state == "answered" else None,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _instant(ms: int | None) -> str | None:
+    return None if ms is None else rfc3339(ms)
+
+
+def _mine(decision_id: str) -> DecisionRow:
+    """:raises ApiError: 404: it is not the caller's to answer."""
+    row = services().store.decisions.get(decision_id)
+    if row is None or not runs.may_stop(caller(), {"key_id": row.key_id}):
+        raise not_found("decision", decision_id)
+    return row
+
+
+def _address() -> str:
+    """Where a person's browser reaches this server: as it was told, else as this request did."""
+    return (services().settings.public_url or request.url_root).rstrip("/")
+
+
+def _read() -> tuple[DecisionFilter, str | None, int]:
+    """The query: which decisions, after which one, how many.
+
+    :raises ValidationFailed: with everything that is wrong with it.
+    """
+    query, problems = read_query(*_FILTERS, "limit", "cursor")
+    problems += [Problem(name, "is empty; leave it out") for name in _FILTERS if query.get(name) == ""]
+    if query.get("status") not in (None, "", *STATUSES):
+        problems.append(Problem("status", f"there are {', '.join(STATUSES)}"))
+    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
+    before = read_cursor(query, _CURSOR, problems)
+    if problems:
+        raise ValidationFailed(problems)
+    who = caller()
+    chosen = {column: query.get(name) for name, column in _FILTERS.items()}
+    return DecisionFilter(**chosen, key_id=None if who.may("read") else who.key_id), before, limit
+
+
+def install(app: Flask) -> None:
+    """Put the routes on ``app``."""
+    blueprint = Blueprint("decisions", __name__)
+    blueprint.add_url_rule("/api/decisions", "index", index)
+    blueprint.add_url_rule("/api/decisions/<decision_id>", "show", show)
+    blueprint.add_url_rule("/api/decisions/<decision_id>", "answer", answer, methods=["POST"])
+    blueprint.add_url_rule("/api/decisions/<decision_id>/link", "link", link, methods=["POST"])
+    app.register_blueprint(blueprint)

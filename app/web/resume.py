@@ -1,0 +1,220 @@
+"""``POST /api/runs/{id}/resume``: answer what a run asks, and follow how it goes on (contract 7.2).
+
+Law of this room: the answer is judged, and the run's place in this process sure, before anything is decided; then one
+write decides. What comes back is in the protocol the run was started in, with the answerer's rights, and begins where
+the run went on: nothing that was shown before is shown again.
+"""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from flask import Blueprint, Flask, Response, current_app, request
+
+from app import encoding
+from app.engine.run import Run
+from app.events import RunPaused
+from app.schemas.answers import AnswerBody, ResumeBody, load_answer
+from app.schemas.attach import AttachQuery
+from app.store.errors import StoreFailed
+from app.streams.agent_events import AgentEvents, AgentEventsOptions
+from app.streams.projection import Projection
+from app.streams.rights import Rights
+from app.streams.run_events import RunEvents, RunEventsOptions
+from app.streams.voices import voices
+from app.web import answers, relay, runs, streaming, waiting
+from app.web.attach import Attacher
+from app.web.auth import caller
+from app.web.errors import not_found
+from app.web.http import client_address, read_object
+from app.web.negotiation import HEADERS, PROTOCOL
+from app.web.told import selected
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+
+log = logging.getLogger("studio.runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A run whose question was answered.
+
+    :ivar row: the run as it was found, a row of the store. :ivar run: it, where this process carries it now; None: it
+        goes on elsewhere.
+    :ivar after: number of the last event before it went on.
+    """
+
+    row: Mapping[str, t.Any]
+    run: Run | None
+    after: int
+
+    @property
+    def origin(self) -> Mapping[str, t.Any]:
+        """The surface it came in on, and what was agreed there."""
+        return self.row["origin"] or {"surface": "agent", "negotiated": True}
+
+
+def surfaces(app: Flask) -> dict[str, Callable[[Resumed], Response]]:
+    """What answers a resume of a run, by the surface it came in on; each surface adds its own."""
+    found: dict[str, Callable[[Resumed], Response]] = app.extensions.setdefault("studio.resume", {})
+    return found
+
+
+def resume(
+    services: Services,
+    row: Mapping[str, t.Any],
+    pause_id: str | None,
+    body: AnswerBody,
+    by: str,
+    names: answers.Names = answers.OURS,
+) -> Resumed:
+    """Answer what a run asks, and let it go on here.
+
+    :param row: the run; that the caller may answer for it is judged before.
+    :param by: who answers, for the record. :param names: what the surface calls the parts of an answer.
+    :raises ApiError: nothing was decided: see :func:`app.web.answers.open_decision`, ``check``, ``give`` and
+        :meth:`app.engine.registry.RunRegistry.admit`.
+    """
+    run_id = row["id"]
+    decision = answers.open_decision(services.store, run_id, pause_id, names)
+    answers.check(decision, body, names)
+    run = runs.carried(run_id)
+    after = None if run is None else run.log.last
+    address = client_address(request.environ, services.settings.trusted_proxies)
+    if run is None:
+        services.runs.admit(row["key_id"], address)
+    answers.give(services.store, decision, body, by)
+    run = go_on(services, run_id, address)
+    if after is None:
+        after = _paused_at(services, run_id, run)
+    return Resumed(row, run, after)
+
+
+def go_on(services: Services, run_id: str, address: str | None = None) -> Run | None:
+    """Let a run go on whose question was answered; None where that is not in this process."""
+    try:
+        return services.runs.go_on(run_id, address=address)
+    except StoreFailed:
+        # The answer is stored, and whoever looks for such runs finds it.
+        log.exception("run %s was answered and could not be taken up at once", run_id)
+        return None
+
+
+def _paused_at(services: Services, run_id: str, run: Run | None) -> int:
+    if run is None:
+        batches = services.store.durable.log(run_id)
+        return batches[-1].last if batches else 0
+    paused = [envelope.seq for envelope in run.log if isinstance(envelope.event, RunPaused)]
+    return paused[-1] if paused else run.log.last
+
+
+class Resumer:
+    """The view, with what it needs at hand."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._attacher = Attacher(services)
+
+    def __call__(self, run_id: str) -> Response:
+        """Check, answer, follow."""
+        sent = read_object()
+        who = caller()
+        run, row = runs.find(run_id)
+        if row is None or not runs.may_stop(who, row):
+            raise not_found("run", run_id)
+        body = load_answer(ResumeBody, sent)
+        if run is None and row["status"] == "running":  # the process that carries it answers best
+            passed = relay.respond(
+                self._services, row["owner_id"], run_id, f"/api/runs/{run_id}/resume", encoding.dumps(sent)
+            )
+            if passed is not None:
+                return passed
+        resumed = resume(self._services, row, body.pause_id, body, str(who.key_id))
+        answer = surfaces(current_app).get(resumed.origin.get("surface", ""), self._agent)
+        return answer(resumed)
+
+    def install(self, app: Flask) -> None:
+        """Add the surfaces that are told of here."""
+        surfaces(app).update(agent=self._agent, cli=self._agent, json=self._json, runs=self._runs)
+
+    # -- surfaces ----------------------------------------------------------------------------
+
+    def _json(self, resumed: Resumed) -> Response:
+        run, run_id = resumed.run, resumed.row["id"]
+        if resumed.origin.get("async"):
+            return waiting.goes_on(run_id)
+        if run is None:
+            return waiting.answer_elsewhere(
+                self._services.store, run_id, selected(resumed.origin), Rights(payloads=True)
+            )
+        reader = object()
+        run.add_reader(reader)
+        return waiting.answer_of(run, reader, run.request.selections, Rights(payloads=True))
+
+    def _agent(self, resumed: Resumed) -> Response:
+        origin, run_id = resumed.origin, resumed.row["id"]
+        negotiated = origin.get("negotiated", True)
+        thinking, tools = origin.get("includeThinking", False), origin.get("includeToolCalls", False)
+        echo = {HEADERS[0][0]: PROTOCOL} if negotiated else {}
+        protocol = PROTOCOL if negotiated else "agent-text"
+        if resumed.run is None:
+            query = AttachQuery(protocol, thinking, tools, "full", resumed.after, "after")
+            return self._attached(run_id, query)
+        asked = resumed.run.request
+        options = AgentEventsOptions(
+            run_id,
+            negotiated,
+            origin.get("separator", not negotiated),
+            Rights(thinking, tools, payloads=True),
+            asked.selections,
+            asked.workflow.answer_agents(),
+            asked.thread_id or "",
+        )
+        return follow(resumed, AgentEvents(options), echo)
+
+    def _runs(self, resumed: Resumed) -> Response:
+        origin, run_id = resumed.origin, resumed.row["id"]
+        level, thinking = origin.get("events", "full"), origin.get("includeThinking", False)
+        if resumed.run is None:
+            return self._attached(run_id, AttachQuery("runs", thinking, False, level, resumed.after, "after"))
+        asked = resumed.run.request
+        rights = Rights(thinking, tools=True, payloads=True)
+        options = RunEventsOptions(run_id, asked.thread_id or "", level, rights, voices(asked.workflow))
+        return follow(resumed, RunEvents(options), {})
+
+    def _attached(self, run_id: str, query: AttachQuery) -> Response:
+        """Of a run that goes on in another process: as one who attaches."""
+        flags = {
+            "includeThinking": query.include_thinking,
+            "includeToolCalls": query.include_tool_calls and query.protocol == PROTOCOL,
+        }
+        asked = "".join(f"&{name}=true" for name, wanted in flags.items() if wanted)
+        if query.protocol == "runs":
+            asked += f"&events={query.events}"
+        path = f"/api/runs/{run_id}/events?protocol={query.protocol}&after={run_id}:{query.after}{asked}"
+        return self._attacher.attach(run_id, query, path)
+
+
+def follow(resumed: Resumed, projection: Projection, headers: Mapping[str, str]) -> Response:
+    """The stream of a run that goes on here, from where it did."""
+    run = resumed.run
+    assert run is not None
+
+    def start(subscriber: t.Any) -> Run:
+        run.add_reader(subscriber)
+        return run
+
+    return streaming.respond(projection, start, headers, run.id, after=resumed.after)
+
+
+def install(app: Flask, services: Services) -> None:
+    """Put the route on ``app``."""
+    blueprint = Blueprint("resume", __name__)
+    resumer = Resumer(services)
+    resumer.install(app)
+    blueprint.add_url_rule("/api/runs/<run_id>/resume", "resume", resumer, methods=["POST"])
+    app.register_blueprint(blueprint)
