@@ -211,7 +211,7 @@ EVENTS: tuple[GraphEventRow, ...] = (
     GraphEventRow(
         "turn_completed",
         ChatResponse,
-        "[the response](#the-response), human_wait_ms?",
+        "[the response](#the-response), `human_wait_ms?`",
         "Last, when the turn is complete.",
     ),
     GraphEventRow(

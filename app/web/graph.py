@@ -15,7 +15,7 @@ from app.errors import Problem, ValidationFailed
 from app.schemas.chat import ChatBody, load_chat
 from app.streams.rights import Rights
 from app.streams.topology import topology
-from app.web import streaming
+from app.web import graph_resume, streaming
 from app.web.accept import wants_stream
 from app.web.auth import caller
 from app.web.catalog import Catalog, Runnable, check_ready
@@ -126,5 +126,6 @@ def install(app: Flask, services: Services) -> None:
     views = Graph(services)
     blueprint.add_url_rule("/chat", "chat", views.chat, methods=["POST"])
     blueprint.add_url_rule("/graph/topology", "topology", views.topology)
+    graph_resume.install(app, services, blueprint)
     blueprint.after_request(_varies)
     app.register_blueprint(blueprint)

@@ -13,6 +13,7 @@ from flask import Response, request
 from app.events import Envelope
 from app.streams.graph_events import GraphEvents
 from app.streams.graph_failures import Failure
+from app.streams.replay import Replay
 from app.web.http import json_response, request_id
 from app.web.watch import watch_request
 
@@ -40,6 +41,17 @@ class Listener:
     def flush(self) -> None:
         """Nothing is sent before the end."""
 
+    def catch_up(self, run: Run, after: int) -> None:
+        """Hear what a run has said before, and count as a reader of what follows.
+
+        :param after: number of the last event before it went on.
+        """
+        run.add_reader(self)
+        replay = Replay(0, after)
+        while replay.cursor < run.log.last:
+            replay.next(self._projection, run.log)
+        run.follow(self)
+
     def answer(self, run: Run) -> Response:
         """The answer, once there is one. A caller who leaves counts as a reader who has left."""
         left = []
@@ -58,21 +70,9 @@ class Listener:
         elif found.response is not None:
             response = Response(found.response, content_type="application/json")
         else:
-            response = self._goes_on(run)
+            response = goes_on(run.id, run.request.thread_id)
         response.headers["X-Run-Id"] = self._run_id
         return response
-
-    def _goes_on(self, run: Run) -> Response:
-        """The server shuts down, and another process goes on with the turn."""
-        where = f"/api/runs/{run.id}"
-        body = {
-            "thread_id": run.request.thread_id,
-            "run_id": run.id,
-            "status": "running",
-            "status_url": where,
-            "events_url": f"{where}/events?protocol=graph",
-        }
-        return json_response(body, 202)
 
     def _failed(self, failure: Failure) -> Response:
         error = {**failure.body(), "requestId": request_id()}
@@ -80,3 +80,18 @@ class Listener:
         if failure.status == 503:
             response.headers["Retry-After"] = _AGAIN_S
         return response
+
+
+def goes_on(run_id: str, thread_id: str | None) -> Response:
+    """202: the turn goes on without this caller, who may look for it."""
+    where = f"/api/runs/{run_id}"
+    body = {
+        "thread_id": thread_id or "",
+        "run_id": run_id,
+        "status": "running",
+        "status_url": where,
+        "events_url": f"{where}/events?protocol=graph",
+    }
+    response = json_response(body, 202)
+    response.headers["X-Run-Id"] = run_id
+    return response

@@ -33,6 +33,7 @@ ANSWER_S = 5.0
 _PIECE = 64 * 1024
 _SENT = (
     ("X-API-Key", "HTTP_X_API_KEY"),
+    ("Accept", "HTTP_ACCEPT"),
     ("Last-Event-ID", "HTTP_LAST_EVENT_ID"),
     ("X-Sim-Stream-Protocol", "HTTP_X_SIM_STREAM_PROTOCOL"),
 )

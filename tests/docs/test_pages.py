@@ -27,6 +27,7 @@ PAGES = (
     "docs/workflow-document.md",
     "docs/agents-together.md",
     "docs/run-events.md",
+    "docs/graph-events.md",
 )
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -67,7 +68,7 @@ def shell(text: str, server: Studio) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("page", "text"),
-    [*blocks("sh", "curl"), *blocks("sh", "{ printf")],
+    [*blocks("sh", "curl"), *blocks("sh", "{ printf"), *blocks("sh", "THREAD_ID=$(curl")],
     ids=lambda value: value if value.endswith(".md") else "",
 )
 def test_curl_lines_answer(page: str, text: str, server: Studio) -> None:
@@ -75,7 +76,12 @@ def test_curl_lines_answer(page: str, text: str, server: Studio) -> None:
         pytest.skip("no curl here (Debian: apt install curl)")
     done = shell(text, server)
     assert done.returncode == 0, done.stderr
-    if "/runs" in text:
+    if "/chat" in text:
+        assert done.stdout.count("event: graph_topology") == done.stdout.count("event: turn_completed") == 1
+        assert '"status":"complete"' in done.stdout
+    elif "/graph/topology" in text:
+        assert done.stdout.startswith('{"nodes":[{"id":"intake"')
+    elif "/runs" in text:
         assert done.stdout.count('"type":"done"') == done.stdout.count('"type":"thread"') == 1
         assert '"status":"completed"' in done.stdout
     elif '"stream": true' in text:
