@@ -18,6 +18,7 @@ from app.engine.node_runs import NodeExecution
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError, RunError
 from app.state import plain
+from app.store.errors import StaleOwner
 from plugins.spec.decisions import Answer, Ask
 from plugins.spec.runners import NodeRun, RunnerFailed
 from providers.spec import Waits
@@ -139,6 +140,16 @@ class RunnerRun:
     def note(self, key: str, value: t.Any) -> None:
         """See the protocol."""
         self._run.journal.write(_NOTES, 1, 0, key, "chosen", "done", value)
+
+    def commit(self) -> None:
+        """See the protocol."""
+        durable = self._run.durable
+        if durable is None:
+            return
+        try:
+            durable.keeper.commit()
+        except StaleOwner:
+            raise Cancelled("owner_lost") from None
 
     def decide(self, asks: Sequence[tuple[NodeRun, Ask]]) -> Mapping[str, Answer]:
         """See the protocol."""

@@ -16,7 +16,7 @@ from langgraph.types import Command
 from plugins.langgraph_app import messages as m
 from plugins.langgraph_app.app import GraphApp
 from plugins.langgraph_app.interrupts import Pending
-from plugins.langgraph_app.telling import Telling
+from plugins.langgraph_app.telling import PUSH, Ended, Telling
 from plugins.langgraph_app.topology import Nodes
 from plugins.langgraph_app.watching import Watcher
 from plugins.spec.decisions import Ask
@@ -68,6 +68,7 @@ class _Run:
         self._graph = app.graph
         self._keys = keys
         self._context = context
+        self._nodes = nodes
         self._durable = durable
         self._watcher = Watcher(context)
         self._telling = Telling(context, nodes, self._watcher, _MESSAGES)
@@ -271,17 +272,17 @@ class _Run:
         self._telling.resumed(self._ended_tasks())
         return None
 
-    def _ended_tasks(self) -> dict[str, t.Any]:
+    def _ended_tasks(self) -> Iterator[Ended]:
         """Tasks of the step in which the graph stands that have ended, those of graphs inside of it included."""
-        found: dict[str, t.Any] = {}
-        left = [self._graph.get_state(self._config, subgraphs=True)]
+        left: list[tuple[str, t.Any]] = [("", self._graph.get_state(self._config, subgraphs=True))]
         while left:
-            for task in left.pop().tasks:
+            home, state = left.pop()
+            for task in state.tasks:
                 if task.result is not None:
-                    found[task.id] = task.result
-                if hasattr(task.state, "tasks"):
-                    left.append(task.state)
-        return found
+                    yield Ended(task.id, task.name, home, task.path[0] == PUSH, task.result)
+                named = self._nodes.get(home, task.name)
+                if named is not None and hasattr(task.state, "tasks"):
+                    left.append((named.node.id, task.state))
 
 
 def _input_keys(graph: t.Any) -> frozenset[str]:

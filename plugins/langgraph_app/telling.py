@@ -6,8 +6,10 @@ made at run time) counts as part of the node around it.
 
 from __future__ import annotations
 
+import re
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from plugins.langgraph_app import messages as m
 from plugins.langgraph_app.interrupts import Pending
@@ -15,7 +17,29 @@ from plugins.langgraph_app.topology import Named, Nodes
 from plugins.langgraph_app.watching import Watcher
 from plugins.spec.runners import NodeRun, RunnerContext
 
-_PUSH = "__pregel_push"
+#: How langgraph marks one of several tasks that were sent to a node.
+PUSH = "__pregel_push"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A task that the checkpointer knows to have ended. ``home``: the node whose graph it is in."""
+
+    id: str
+    name: str
+    home: str
+    several: bool
+    result: t.Any
+
+
+def _ended(task: str) -> str:
+    """The key of the note that a task's end was told."""
+    return f"ended {task}"
+
+
+def plain(path: str) -> str:
+    """A node's id, of an instance."""
+    return re.sub(r"\[\d+\]", "", path)
 
 
 class _Message:
@@ -80,13 +104,23 @@ class Telling:
 
     # -- tasks -------------------------------------------------------------------------------
 
-    def resumed(self, done: Mapping[str, t.Any]) -> None:
+    def resumed(self, ended: Iterable[Ended]) -> None:
         """The graph goes on. It names the tasks of its step anew, also those that have ended.
 
-        :param done: what these came to, by their ids.
+        :param ended: these; what of them the process that ran them could not tell any more is told now.
         """
-        self._done |= done.keys()
         self.interrupts = {}
+        for each in ended:
+            self._done.add(each.id)
+            if self._context.recall(_ended(each.id)) is None:
+                self._catch_up(each)
+
+    def _catch_up(self, ended: Ended) -> None:
+        named = self._nodes.get(ended.home, ended.name)
+        around = [node for node in self._context.open_nodes() if plain(node.path) == ended.home]
+        if named is not None and (around or not ended.home):
+            node = self._context.start(named.node.id, around[0] if around else None, ended.several)
+            self._finished(_Task(node, named, None), named, ended.id, ended.result)
 
     def _task(self, place: Sequence[str], data: Mapping[str, t.Any]) -> None:
         if "input" in data:
@@ -103,7 +137,7 @@ class Telling:
             if around is not None:
                 self._tasks[data["id"]] = _Task(around.node, None, None)
             return
-        several = _PUSH in data["triggers"]
+        several = PUSH in data["triggers"]
         node = self._context.start(named.node.id, None if around is None else around.node, several)
         self._tasks[data["id"]] = _Task(node, named, data["input"])
 
@@ -124,11 +158,16 @@ class Telling:
             return
         if task.named is None:
             return
-        self._done.add(data["id"])
+        self._finished(task, task.named, data["id"], data["result"])
+
+    def _finished(self, task: _Task, named: Named, task_id: str, result: t.Any) -> None:
+        self._done.add(task_id)
         for node in reversed(self._context.open_nodes()):
             if node.path.startswith(f"{task.node.path}/"):
                 node.finished({})
-        task.node.finished(self._output(task, task.named, data["result"]))
+        task.node.finished(self._output(task, named, result))
+        self._context.note(_ended(task_id), True)
+        self._context.commit()
 
     def _output(self, task: _Task, named: Named, result: t.Any) -> dict[str, t.Any]:
         output = m.plain(result)

@@ -166,7 +166,12 @@ class RunnerContext(t.Protocol):
         """What was noted under a key, in this run, also before a pause; None: nothing."""
 
     def note(self, key: str, value: t.Any) -> None:
-        """Note a value of JSON that steers what happens next. It is stored with the next decision or pause."""
+        """Note a value of JSON that steers what happens next, in the same moment in which what it is about is told."""
+
+    def commit(self) -> None:
+        """Wait until what was noted, and told before it, is stored; at once where the run is not durable. Never inside
+        a wait.
+        """
 
     def decide(self, asks: Sequence[tuple[NodeRun, Ask]]) -> Mapping[str, Answer]:
         """Put questions to people and wait until all of them are answered, by the key of each.

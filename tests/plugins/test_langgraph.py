@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import typing as t
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -30,9 +29,9 @@ USAGE = {
 }
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[t.Callable[..., Served]]:
-    with serve(tmp_path) as make:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[t.Callable[..., Served]]:
+    with serve(tmp_path_factory.mktemp("graphs")) as make:
         yield make
 
 
