@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, literal_column, select, text, update
+from sqlalchemy import bindparam, func, literal_column, select, text, update
 
 from app.clock import Clock
 from app.store.checkpoints import DecisionRow
@@ -67,6 +67,7 @@ class Decisions:
         self._of_run = backend.prepare(of_run)
         self._open_of_run = backend.prepare(of_run.where(open_))
         self._of_token = backend.prepare(shown.where(c.token_hash == bindparam("hash")))
+        self._open_count = backend.prepare(select(func.count()).select_from(decisions).where(open_))
         self._left = backend.prepare(
             select(c.id, c.run_id).where(c.answered_at.is_not(None), c.taken_at.is_(None))
         )
@@ -113,6 +114,10 @@ class Decisions:
     def open_of_run(self, run_id: str) -> t.Sequence[DecisionRow]:
         """Those that nobody has answered yet, oldest first."""
         return self._all(self._open_of_run, {"run": clean(run_id)})
+
+    def open_count(self) -> int:
+        """How many nobody has answered yet, in all of the installation."""
+        return int(self._backend.rows(self._open_count, {})[0][0])
 
     def by_token(self, token: str) -> DecisionRow | None:
         """The decision a link leads to; None when the token is of no decision or was replaced by a later one.

@@ -145,6 +145,9 @@ def test_what_is_asked_for_is_asked_when_somebody_reads(metrics: Metrics) -> Non
     metrics.asked["decisions_open"] = ("Questions that wait.", lambda: next(asked))
     assert "studio_decisions_open 3.0" in metrics.text().decode()
     assert "studio_decisions_open 4.0" in metrics.text().decode()
+    text = metrics.text().decode()
+    assert "studio_decisions_open" not in text, "nobody could say"
+    assert "studio_runs_live 0.0" in text
 
 
 # -- files ---------------------------------------------------------------------------------------

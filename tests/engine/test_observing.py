@@ -17,10 +17,11 @@ from opentelemetry.sdk.trace.export import SpanExporter
 from app import events as ev
 from app.clock import SystemClock
 from app.config import Settings
+from app.engine.observe.first import first_span_id
 from app.engine.observe.metrics import Metrics
 from app.engine.observe.observer import Observing, RunObserver
 from app.engine.observe.places import Places
-from app.engine.observe.tracing import Batches, Tracing, first_span_id
+from app.engine.observe.tracing import Batches, Tracing
 from app.engine.services import Services
 from app.web.catalog import compiled
 from tests.engine.flows import document

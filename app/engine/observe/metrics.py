@@ -7,6 +7,7 @@ of its own, and whichever is asked adds them up.
 
 from __future__ import annotations
 
+import logging
 import os
 import typing as t
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +26,8 @@ if t.TYPE_CHECKING:
     from app.engine.run import Run
     from plugins.spec.families import ResolvedEmbedding, ResolvedModel
     from providers.spec import ModelRequest
+
+log = logging.getLogger("studio.observe")
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 #: Models that have a label of their own in one process; all others are ``other``.
@@ -126,7 +129,12 @@ class _Asked(CollectorRegistry):
 
     def collect(self) -> t.Iterator[Metric]:
         for name, (doc, ask) in self._asked.items():
-            yield GaugeMetricFamily(f"studio_{name}", doc, ask())
+            try:
+                found = ask()
+            except Exception:  # the others are there all the same
+                log.exception("studio_%s could not be asked for", name)
+            else:
+                yield GaugeMetricFamily(f"studio_{name}", doc, found)
 
 
 class RunMetrics:

@@ -170,6 +170,8 @@ class Observing:
         if metrics is None:
             return []
         metrics.looks["runs_live"] = lambda: len(services.runs)
+        waiting = "Questions that wait for people, in all of the installation."
+        metrics.asked["decisions_open"] = waiting, services.store.decisions.open_count
         if tracing is not None:
             metrics.looks["spans_dropped"] = lambda: tracing.dropped
         return [spawn_service(_sample, metrics, services.clock.monotonic)]

@@ -15,9 +15,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from app import events as ev
-from app.clock import trace_id_of
 from app.engine import settle
-from app.engine.observe import blocks, calls, names
+from app.engine.observe import blocks, calls, first, names
 from app.engine.observe.places import Places
 
 if t.TYPE_CHECKING:
@@ -27,7 +26,6 @@ if t.TYPE_CHECKING:
     from providers.spec import ModelRequest
 
 _MS = 1_000_000
-_STOPPED = frozenset({"cancelled", "paused", "handed_over"})
 
 
 class Opened:
@@ -57,46 +55,13 @@ class RunSpans:
         self._common = {"studio.run.id": run.id}
         if run.request.thread_id is not None:
             self._common[names.CONVERSATION] = run.request.thread_id
-        self._root = Opened(self._first(tracing, run))
+        self._root = Opened(first.span(tracing, run, self._common))
         self._blocks: dict[str, Opened] = {}
         self._speakers: dict[str, Opened] = {}
         self._tools: dict[tuple[str, str], Opened] = {}
         self._calls: dict[str, calls.CallSpan] = {}
         self._over = False
         self.recording = self._root.span.is_recording()
-
-    def _first(self, tracing: Tracing, run: Run) -> trace.Span:
-        from app.engine.observe.tracing import caller_of, first_span_id
-
-        durable = getattr(run, "durable", None)
-        request, epoch = run.request, 1 if durable is None else durable.keeper.epoch
-        attributes: dict[str, t.Any] = {
-            names.OPERATION: "invoke_workflow",
-            names.AGENT: request.workflow.name,
-            **self._common,
-            "studio.workflow.id": request.workflow_id,
-        }
-        if request.version is not None:
-            attributes["studio.workflow.version"] = request.version
-        if request.thread_id is not None:
-            attributes["studio.thread.id"] = request.thread_id
-        if self.content is not None and epoch == 1:
-            attributes["studio.run.input"] = self.content.value(request.input)
-        trace_id = trace_id_of(run.id)
-        caller = caller_of(request.traceparent)
-        links = [] if caller is None else [caller]
-        if epoch > 1:
-            before = trace.SpanContext(
-                int(trace_id, 16),
-                first_span_id(run.id, epoch - 1),
-                True,
-                trace.TraceFlags(trace.TraceFlags.SAMPLED),
-            )
-            links.append(trace.Link(before, {"studio.link": "before"}))
-        name = f"invoke_workflow {request.workflow.name}"
-        return tracing.first_span(
-            trace_id, first_span_id(run.id, epoch), name, self.now_ms() * _MS, attributes, links
-        )
 
     # -- for the observer --------------------------------------------------------------------
 
@@ -115,7 +80,7 @@ class RunSpans:
         if call is not None and call.failed and call.model == name:
             return call.again(ts)
         self._end_call(block)
-        at = self._speaker(block, ts, model)
+        at = self._speaker(block, ts)
         made = calls.begin(self, at, block, model, request, ts)
         self._calls[block] = made
         return made
@@ -123,8 +88,10 @@ class RunSpans:
     def close(self) -> None:
         """The run leaves this process without an end: end what is open."""
         if not self._over:
-            self._end_all(self.now_ms(), "handed_over")
-            self._root.span.end(self.now_ms() * _MS)
+            ts, why = self.now_ms(), self._run.scope.cause or "handed_over"
+            self._end_all(ts, why)
+            self._root.span.set_attribute("studio.run.status", why)
+            self._root.span.end(ts * _MS)
             self._over = True
 
     # -- spans -------------------------------------------------------------------------------
@@ -164,15 +131,22 @@ class RunSpans:
         self._blocks[event.block] = opened
         return opened
 
-    def _speaker(self, block: str, ts: int, model: t.Any = None) -> Opened:
+    def _speaker(self, block: str, ts: int) -> Opened:
         """What a model call or a tool of a block stands under: who speaks in it, else the block."""
         found = self._speakers.get(block)
         if found is not None:
             return found
         opened = self._block(block, ts)
+        state = self._run.state.blocks.get(block)
+        if state is not None and state.step is not None:  # it began before this part of the run
+            return self._open_step(block, opened, state.step, ts)
         if opened.type not in blocks.COMPOSITES:
             return opened
         return self._open_speaker(block, opened, "invoke_agent", {}, ts)
+
+    def _open_step(self, block: str, parent: Opened, step: ev.SequenceStep, ts: int) -> Opened:
+        attributes = {names.AGENT: step.name, "studio.agent.index": step.index}
+        return self._open_speaker(block, parent, f"invoke_agent {step.name}", attributes, ts)
 
     def _open_speaker(
         self, block: str, parent: Opened, name: str, attributes: dict[str, t.Any], ts: int
@@ -231,11 +205,11 @@ class RunSpans:
             span.add_event("block_skipped", {"studio.block.id": event.block}, ts * _MS)
             return
         opened = self._block(event.block, ts)
-        cut = event.code in ("cancelled", "timed_out")
-        status = "cancelled" if event.code == "cancelled" else event.status
+        stopped = event.code == "cancelled"
+        status = "cancelled" if stopped else event.status
         self._end_speaker(event.block, ts, status=status)
         blocks.ended(opened.span, opened.type, event, self.content, ts * _MS)
-        if event.status == "failed" and not (cut and event.code == "cancelled"):
+        if event.status == "failed" and not stopped:
             self.failed(opened.span, event.code or "block_failed", event.message)
         del self._blocks[event.block]
         _end(opened.span, ts, status)
@@ -302,10 +276,7 @@ class RunSpans:
 
     def _step(self, ts: int, event: ev.SequenceStep) -> None:
         if event.phase == "start":
-            attributes = {names.AGENT: event.name, "studio.agent.index": event.index}
-            self._open_speaker(
-                event.block, self._block(event.block, ts), f"invoke_agent {event.name}", attributes, ts
-            )
+            self._open_step(event.block, self._block(event.block, ts), event, ts)
         else:
             self._end_speaker(event.block, ts)
 

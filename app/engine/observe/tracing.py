@@ -8,7 +8,6 @@ encoding one holds the hub.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import random
@@ -28,7 +27,6 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from app.engine.observe.content import Content
 from app.engine.observe.spans import RunSpans
@@ -41,7 +39,6 @@ log = logging.getLogger("studio.observe")
 
 #: Most spans that wait to be sent; more are dropped and counted. Most of one request: encoding one takes about 70 µs.
 QUEUE, BATCH, DELAY_MS = 4096, 32, 2000
-_NEVER = Event()
 
 
 class RunIds(IdGenerator):
@@ -220,21 +217,3 @@ class Tracing:
             self._processor.close(seconds)
         else:
             self._processor.shutdown()
-
-
-def first_span_id(run_id: str, epoch: int) -> int:
-    """The id of the first span of a run, or of its part that began when it was claimed for the ``epoch``-th time:
-    the next part links to it without having seen it.
-    """
-    return (
-        int.from_bytes(hashlib.sha256(f"{run_id}/{epoch}".encode("utf-8", "surrogatepass")).digest()[:8]) or 1
-    )
-
-
-def caller_of(traceparent: str | None) -> trace.Link | None:
-    """A link to the caller's span, as its request named it."""
-    if not traceparent:
-        return None
-    context = TraceContextTextMapPropagator().extract({"traceparent": traceparent}, Context())
-    found = trace.get_current_span(context).get_span_context()
-    return trace.Link(found, {"studio.link": "caller"}) if found.is_valid else None
