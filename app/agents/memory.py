@@ -25,6 +25,8 @@ MOST, MOST_BYTES = 1_000, 4 * 1024 * 1024
 #: What stands for a text that is not there: vendors refuse empty messages.
 UNANSWERED = "(This was not answered: it was stopped before the answer was complete.)"
 NO_TEXT = "(There was no text.)"
+#: Key of the row that says that the exchange is kept.
+_KEPT = "kept"
 #: Part of a model's context that is left free, since its tokens are estimated.
 _MARGIN = 0.1
 #: Tokens kept for the answer when neither the agent nor the model's capabilities say how long it may be.
@@ -65,7 +67,10 @@ class Remembered:
         except BaseException:  # it was cut off before its answer was complete
             self._memory.unanswered(self._asked)
             raise
-        self._memory.append(self._asked, str(output["content"]))
+        journal = self._context.journal
+        if journal.find(0, _KEPT) is None:  # else it is kept, and a process went away right after
+            self._memory.append(self._asked, str(output["content"]))
+            journal.write(0, _KEPT, "told", "done")
         return output
 
 

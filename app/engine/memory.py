@@ -11,6 +11,7 @@ import typing as t
 from collections import deque
 from collections.abc import Sequence
 
+from app.engine.leaving import LEAVES
 from app.errors import BlockError
 from app.store.errors import StoreFailed
 from plugins.spec.memory import Exchange, Memory
@@ -23,6 +24,9 @@ log = logging.getLogger("studio.runs")
 UNAVAILABLE = "memory_unavailable"
 #: Exchanges that a run outside of any thread keeps under one key.
 MOST_IN_RUN = 1_000
+
+#: Where the journal has exchanges: under the memory's key, with no execution of a block, of which the first is 1.
+_NO_EXECUTION = 0
 
 RunMemories = dict[str, deque[Exchange]]
 
@@ -39,15 +43,21 @@ def memory_of(run: Run, block: str, key: str) -> Memory:
 
 
 def _stopped(run: Run) -> bool:
-    """Whether the run is being ended from outside, and not by a failure of its own."""
-    return run.scope.cause not in (None, "block_failed", "ended")
+    """Whether the run is being ended from outside: not by a failure of its own, nor to go on elsewhere or later."""
+    return run.scope.cause not in (None, "block_failed", "ended", *LEAVES)
 
 
 class _InRun:
-    """Lasts as long as the run."""
+    """Lasts as long as the run, also where that goes on in another process: then it is made of the journal."""
 
     def __init__(self, run: Run, key: str) -> None:
-        self._kept = run.memories.setdefault(key, deque(maxlen=MOST_IN_RUN))
+        self._run, self._key = run, key
+        kept = run.memories.get(key)
+        if kept is None:
+            kept = run.memories[key] = deque(maxlen=MOST_IN_RUN)
+            rows = run.journal.of(key, _NO_EXECUTION) if run.durable is not None else ()
+            kept.extend(Exchange(*row.value) for row in sorted(rows, key=lambda row: row.turn))
+        self._kept = kept
 
     def read(self, most: int, most_bytes: int) -> Sequence[Exchange]:
         """See :class:`plugins.spec.memory.Memory`; the run holds these texts anyway, so bytes do not count."""
@@ -57,6 +67,10 @@ class _InRun:
     def append(self, asked: str, answer: str) -> None:
         """See :class:`plugins.spec.memory.Memory`."""
         self._kept.append(Exchange(asked, answer))
+        if self._run.durable is not None:
+            journal, path = self._run.journal, self._key
+            place = len(journal.of(path, _NO_EXECUTION))
+            journal.write(path, _NO_EXECUTION, place, "exchange", "told", "done", (asked, answer))
 
     def unanswered(self, asked: str) -> None:
         """Nobody will read it: the run ends."""

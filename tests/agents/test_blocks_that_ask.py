@@ -70,6 +70,15 @@ def test_a_tool_block_does_not_ask_again_what_was_turned_down(verdict: t.Any, co
     assert world.ran == []
 
 
+def test_a_tool_block_fails_before_it_calls_where_nobody_can_be_asked() -> None:
+    world = to_pay(approval="always")
+    process = Process(world)
+    process.can_ask = False
+    assert code_of(partial(paying(retries=2), process)) == "approval_unavailable"
+    assert len(world.told) == 1
+    assert world.ran == []
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_tool_block_whose_process_ends_in_the_call_does_not_make_it_again(lost: bool) -> None:
     failed = 0

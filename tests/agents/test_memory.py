@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.agents import estimate
 from app.agents.memory import NO_TEXT, UNANSWERED, Remembered, fitting, newest, tokens, told
+from app.engine.journal import Journal
 from app.errors import BlockError
 from app.workflows.memory_config import MemoryConfig, memory_of
 from plugins.spec import Capabilities, Exchange
@@ -42,6 +43,7 @@ class Context:
 
     def __init__(self, exchanges: list[Exchange]) -> None:
         self.kept = Kept(exchanges)
+        self.journal = Journal().bind("a", 1)
         self.keys: list[str | None] = []
 
     def memory(self, key: str | None = None) -> Kept:
@@ -60,6 +62,15 @@ def window(exchanges: list[Exchange], **config: t.Any) -> list[Exchange]:
     memory = Remembered(context, MemoryConfig(**config), "now")
     memory.around(lambda: {"content": ""})
     return list(memory.earlier)
+
+
+def test_an_exchange_is_kept_once_though_the_process_ends_right_after() -> None:
+    context = Context([])
+    for _ in range(2):
+        Remembered(t.cast(t.Any, context), MemoryConfig(type="conversation"), "now").around(
+            lambda: {"content": "then"}
+        )
+    assert context.kept.exchanges == [Exchange("now", "then")]
 
 
 def is_end_of(window: t.Sequence[Exchange], exchanges: t.Sequence[Exchange]) -> bool:
