@@ -49,7 +49,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("POST", "/api/workflows/<workflow_id>/execute", "public", "run"),
     Credential("POST", "/api/workflows/<workflow_id>/runs", "public", "run"),
     Credential("POST", "/chat", "public", "run"),
-    Credential("POST", "/chat/resume", "public", "run"),
+    Credential("POST", "/chat/resume", "public", "run", own="only"),
     Credential("GET", "/graph/topology", "public", "run"),
     Credential("GET", "/api/threads/<thread_id>", "key", "read", own="also"),
     Credential("POST", "/api/threads/<thread_id>/stop", "key", "run", own="only"),
