@@ -10,6 +10,7 @@ PASSAGES = (
     "Equipment: a new laptop is ordered every four years. Broken ones are replaced the same week.",
     "Expenses: receipts are handed in within a month. The limit for a meal is forty euros.",
 )
+
 #: Words that say nothing about what is asked.
 _LITTLE = re.compile(
     r"a|an|and|are|do|does|for|have|how|i|in|is|it|many|much|my|of|the|there|to|we|what|when|where"
@@ -24,6 +25,4 @@ def search(question: str, most: int = 2) -> list[str]:
 
 
 def _words(text: str) -> set[str]:
-    return {word.rstrip("s") for word in re.findall(r"[a-z]+", text.lower())} - {
-        word.rstrip("s") for word in _LITTLE
-    }
+    return {word.rstrip("s") for word in re.findall(r"[a-z]+", text.lower()) if not _LITTLE.fullmatch(word)}

@@ -178,3 +178,8 @@ def sleeping(state: State) -> dict[str, t.Any]:
     """Sleeps for longer than any test."""
     time.sleep(1000)
     return {}
+
+
+def sleeper() -> t.Any:
+    """A graph that a stop alone ends."""
+    return nodes(sleeping)
