@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.clock import SystemClock, time_of, trace_id_of
+from tests.support.shared import ROOT
 
 
 def test_an_id_of_ours_is_written_in_hexadecimal():
@@ -29,3 +34,13 @@ def test_any_other_id_has_one_that_tracing_accepts(run):
     assert trace == trace_id_of(run)
     assert len(trace) == 32
     assert int(trace, 16) > 0
+
+
+def test_the_line_on_the_page_makes_it():
+    page = (ROOT / "docs" / "observability.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith("python3 -c")]
+    _, flag, code, run = shlex.split(line)
+    done = subprocess.run([sys.executable, flag, code, run], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == trace_id_of(run)
+    assert done.stdout.strip() in page

@@ -15,6 +15,7 @@ from app.engine.services import Services
 from tests.support.engine import agent, start
 from tests.support.graphs import alone, ended, graph, playing
 from tests.support.servers import wait_until
+from tests.support.shared import ROOT
 
 SCRIPTS = {
     "says": {"turns": [{"steps": [{"text": "hi"}, {"usage": {"input": 10, "output": 5}}]}]},
@@ -189,3 +190,16 @@ def test_a_folder_of_our_own_goes_with_the_server(tmp_path: Path) -> None:
     folder.remove(tmp_path / "metrics" / "1")
     assert not (tmp_path / "metrics" / "1").exists()
     folder.remove(tmp_path / "never" / "was")
+
+
+def test_the_page_names_every_metric_and_no_other(metrics: Metrics) -> None:
+    metrics.asked["decisions_open"] = ("Questions that wait.", lambda: 0)
+    kinds = re.findall(r"^# TYPE (studio_\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
+    there = {name for name, _ in kinds if not name.endswith("_created")}
+    page = (ROOT / "docs" / "observability.md").read_text()
+    told = {
+        name
+        for row in re.findall(r"^\| `studio_.*$", page, re.MULTILINE)
+        for name in re.findall(r"studio_\w+", row)
+    }
+    assert told == there

@@ -12,6 +12,7 @@ import os
 import typing as t
 from collections.abc import Callable, Iterable, Mapping
 
+from gevent.threadpool import ThreadPool
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -54,6 +55,7 @@ class Metrics:
         self.asked: dict[str, tuple[str, Callable[[], float]]] = {}
         self._models: set[str] = set()
         self._last: float | None = None
+        self._thread: ThreadPool | None = None
 
         def counter(name: str, doc: str, *labels: str) -> Counter:
             return Counter(f"studio_{name}", doc, labels, registry=made)
@@ -112,12 +114,19 @@ class Metrics:
             self._looked[name].set(look())
 
     def text(self) -> bytes:
-        """All of it as Prometheus reads it, of all workers."""
-        registry = self._registry
-        if os.environ.get(VARIABLE):
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # it has no types
-        return generate_latest(registry) + generate_latest(_Asked(self.asked))
+        """All of it as Prometheus reads it, of all workers. May wait."""
+        if not os.environ.get(VARIABLE):
+            counted = generate_latest(self._registry)
+        else:  # tens of milliseconds for many workers and models, in which streams would stand still
+            self._thread = self._thread or ThreadPool(1)
+            counted = self._thread.apply(_of_all_workers)
+        return counted + generate_latest(_Asked(self.asked))
+
+
+def _of_all_workers() -> bytes:
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # it has no types
+    return generate_latest(registry)
 
 
 class _Asked(CollectorRegistry):
