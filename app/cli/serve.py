@@ -39,6 +39,10 @@ def serve() -> None:
         from app.builtins import mcp_servers
 
         mcp_servers(chosen)  # raises for what could not be used
+    if chosen.traces != "off":
+        from app.engine.observe.observer import Observing
+
+        Observing.check()  # raises for a variable that the SDK does not take
     port = _free_port(chosen.host, chosen.port)
     key = _prepare(chosen)
     _greet(chosen, port, key)

@@ -23,6 +23,7 @@ from app.engine.observe.observer import Observing, RunObserver
 from app.engine.observe.places import Places
 from app.engine.observe.tracing import Batches, Tracing
 from app.engine.services import Services
+from app.errors import StudioError
 from app.web.catalog import compiled
 from tests.engine.flows import document
 from tests.support.engine import agent, services, start
@@ -285,3 +286,12 @@ def test_the_parts_of_a_run_know_one_another_s_first_span() -> None:
     assert first_span_id(run, 1) == first_span_id(run, 1)
     assert len({first_span_id(run, epoch) for epoch in range(1, 50)}) == 49
     assert all(0 < first_span_id(run, epoch) < 1 << 64 for epoch in range(1, 50))
+
+
+def test_a_variable_that_the_sdk_does_not_take_stops_the_start_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Observing.check()
+    monkeypatch.setenv("OTEL_SPAN_EVENT_COUNT_LIMIT", "many")
+    with pytest.raises(StudioError, match="OTEL_SPAN_EVENT_COUNT_LIMIT"):
+        Observing.check()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import gevent
 
 from app.engine.scope import Task, spawn_service
+from app.errors import StudioError
 from app.events import Envelope, TextDelta, ThinkingDelta
 from app.redaction.secrets import known_secrets
 from plugins.spec.families import ResolvedEmbedding, ResolvedModel
@@ -139,6 +140,22 @@ class Observing:
 
             metrics = Metrics()
         return cls(tracing, metrics)
+
+    @staticmethod
+    def check() -> None:
+        """See that spans can be switched on.
+
+        :raises StudioError: a variable of OpenTelemetry's own has a value that cannot be.
+        """
+        try:
+            from app.engine.observe import tracing
+
+            tracing.check()
+        except ValueError as error:  # the SDK reads some of them when it is imported
+            message = (
+                f"STUDIO_TRACES is on, and OpenTelemetry cannot be set up: {error}. Correct the variable."
+            )
+            raise StudioError("traces_unusable", message) from error
 
     def attach(self, run: Run) -> None:
         """Look at a run from its next event on."""

@@ -24,7 +24,7 @@ from opentelemetry.sdk.environment_variables import (
     OTEL_BSP_SCHEDULE_DELAY,
 )
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
@@ -140,6 +140,15 @@ class Batches(SpanProcessor):
 def _number(variable: str, default: int) -> int:
     text = os.environ.get(variable, "").strip()
     return int(text) if text.isdecimal() and int(text) > 0 else default
+
+
+def check() -> None:
+    """See that the SDK takes its variables.
+
+    :raises ValueError: it does not; the message names one.
+    """
+    SpanLimits()
+    OTLPSpanExporter().shutdown()
 
 
 def otlp() -> SpanProcessor:
