@@ -14,10 +14,12 @@ from app.engine.recompiled import compiled
 from app.engine.registry import Run, RunRequest
 from app.engine.services import Services
 from app.store.checkpoints import DecisionRow
+from app.workflows.document import parse
 from plugins.hookspecs import hookimpl
 from plugins.spec import Tool
 from tests.engine.flows import document
 from tests.support.engine import Recorder, services
+from tests.support.shared import ROOT
 from tests.support.vendor import Call, Vendor, vendor
 
 MODEL = "openai-compatible/field"
@@ -475,6 +477,21 @@ def test_what_nobody_released_goes_its_own_way_or_fails_the_run(
         else:
             assert isinstance(end, ev.RunFailed)
             assert (end.code, end.block) == (code, "r")
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_the_example(office: Office, decision: str) -> None:
+    doc = dict(parse((ROOT / "examples" / "approval.yaml").read_text()))
+    assert compiled(doc, office.made.plugins).answer_agents() == ("review",)
+    run, _ = office.start(doc, "A refund, please.")
+    (call,) = office.asked(run).values()
+    assert (call.review["tool"], call.review["arguments"]) == ("calculator", {"expression": "6 * 7"})
+    run = office.answer(call, "approve")
+    row = office.asked(run)["answer"]
+    assert row.review["reasons"] == ["It is about money."]
+    run = office.answer(row, decision)
+    said = row.review["draft"] if decision == "approve" else "We will come back to you."
+    assert office.output(run) == {"content": said}
 
 
 # -- a process that goes away --------------------------------------------------------------------
