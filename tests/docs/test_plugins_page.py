@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.engine.registry import RunRequest
 from app.engine.scope import RunScope
+from app.workflows.runner_graph import compile_runner
 from plugins.conformance import Recording, check, render
 from plugins.conformance.server import Answer, byte_server
 from plugins.manager import create_manager
 from plugins.registry import Registry
 from providers.spec import EmbeddingRequest, Usage
-from tests.support.engine import services, start
+from tests.engine.durable_runs import PATIENCE_S, carry_on
+from tests.support.engine import Recorder, services, start
 from tests.support.shared import ROOT
 
 PAGE = (ROOT / "docs" / "plugins.md").read_text()
@@ -46,6 +49,7 @@ def test_every_part_has_a_sample() -> None:
         "studio_dots",
         "studio_words",
         "studio_badges",
+        "studio_two_steps",
     }
 
 
@@ -131,3 +135,22 @@ def test_the_help_and_the_page_say_the_same() -> None:
     ):
         assert sentence in help_text
         assert sentence in " ".join(PAGE.split())
+
+
+def test_the_runner_asks_and_goes_on(tmp_path: Path) -> None:
+    (module,) = load("studio_two_steps")
+    with services(tmp_path, plugins=(module,)) as made:
+        workflow = compile_runner(made.plugins.runners["demo:two-steps"])
+        request = RunRequest("run_1", "demo:two-steps", None, workflow, {}, 30)
+        run = made.runs.start(request, (Recorder(),))
+        assert run.done.wait(PATIENCE_S)
+        (row,) = made.store.decisions.open_of_run(run.id)
+        assert (row.node, row.review["prompt"]) == ("say", "May I speak?")
+        made.store.decisions.answer(row.id, {"decision": "approve"}, "somebody")
+        found = carry_on(made, run.id)
+        assert found is not None
+        again, recorder = found
+        assert again.done.wait(PATIENCE_S)
+        assert [event.output for event in recorder.of(ev.RunCompleted)] == [{"content": "I may."}]
+        ended = {block: state.execution for block, state in again.state.blocks.items()}
+        assert ended == {"think": 1, "say": 1}

@@ -107,7 +107,7 @@ def test_graphs_apps_and_functions_that_make_them_are_served(tmp_path: Path, mod
         (StateGraph(MessagesState), "my_graphs:suport is not compiled; name what its compile() gives"),
         (
             7,
-            "my_graphs:suport is an object of type int; name a compiled graph, a GraphApp, or a function that makes one",
+            "my_graphs:suport is of type int; name a compiled graph, a GraphApp, or a function that makes one",
         ),
         (_raises, "my_graphs:suport() raised RuntimeError: no database"),
         (graphs.nodes(_asynchronous), 'its node "_asynchronous" has an async function only'),
