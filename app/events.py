@@ -265,7 +265,7 @@ class VoteClosed(RunEvent, frozen=True, gc=False):
 class DecisionRequested(RunEvent, frozen=True, gc=False):
     """A person has to decide, and is shown ``review``; what runs beside goes on.
 
-    ``pause_id`` names the decision everywhere. ``review`` is what contract section 6 calls so: ``kind`` (``answer`` or
+    ``pause_id`` names the decision everywhere. ``review`` (contract section 6) has ``kind`` (``answer`` or
     ``tool``), ``draft`` or ``tool`` and ``arguments``, ``reasons``, and ``prompt`` where there is one. ``call`` is the
     id of the tool call that waits. ``expires_at``: epoch ms.
     """
