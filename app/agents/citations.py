@@ -24,7 +24,7 @@ _LEFT_OUT = re.compile(r"\[?(?:…|\.{3})\]?")
 _LETTERS = re.compile(r"[^\W_]+")
 
 
-def cited(text: str, passages: Sequence[Mapping[str, t.Any]]) -> list[Mapping[str, t.Any]]:
+def cited(text: str, passages: Sequence[t.Any]) -> list[Mapping[str, t.Any]]:
     """The passages that ``text`` cites, each once, in the order in which it does.
 
     :param passages: with ``index``, the number they are named by, and ``text``; as ``results`` of a ``retrieve`` block.

@@ -44,7 +44,11 @@ class ChatBody:
     )
     workflow: str | None = dataclasses.field(
         default=None,
-        metadata={"doc": "Id of the workflow that answers; default: the server's.", "nonempty": True, "most": 255},
+        metadata={
+            "doc": "Id of the workflow that answers; default: the server's.",
+            "nonempty": True,
+            "most": 255,
+        },
     )
 
     @property
@@ -78,7 +82,9 @@ def _problems(body: ChatBody) -> t.Iterator[Problem]:
     if len(body.messages) > MOST_MESSAGES:
         yield Problem("messages", f"must have at most {MOST_MESSAGES}; leave out the oldest")
     if not any(message.role == "user" for message in body.messages):
-        yield Problem("messages", 'must have a message of the user, such as {"role": "user", "content": "Hello"}')
+        yield Problem(
+            "messages", 'must have a message of the user, such as {"role": "user", "content": "Hello"}'
+        )
     elif not body.message.strip():
         place = max(n for n, message in enumerate(body.messages) if message.role == "user")
         yield Problem(f"messages[{place}].content", "the user's last message must not be empty")
@@ -96,7 +102,8 @@ class ChatResumeBody:
         default=None, metadata={"doc": "With `edit`, of a text: what is said in its place."}
     )
     pause_id: str | None = dataclasses.field(
-        default=None, metadata={"doc": "Which question is answered; needed when several are open.", "most": 255}
+        default=None,
+        metadata={"doc": "Which question is answered; needed when several are open.", "most": 255},
     )
     reason: str | None = dataclasses.field(
         default=None, metadata={"doc": "Why. Of a call that is rejected, the model is told.", "most": 10_000}
@@ -105,7 +112,8 @@ class ChatResumeBody:
         default=None, metadata={"doc": "With `edit`, of a call: what it is made with instead."}
     )
     remember: bool = dataclasses.field(
-        default=False, metadata={"doc": "With `approve`, of a call: approve its tool for the rest of the thread."}
+        default=False,
+        metadata={"doc": "With `approve`, of a call: approve its tool for the rest of the thread."},
     )
 
 
