@@ -324,6 +324,7 @@ class RunScope:
         for timer in self._timers:
             timer.stop()
         self._timers = ()
+        self.waiting.clear()  # what was adopted holds those who were asked about it, and they this
         if self.parent is not None:
             t.cast("set[RunScope]", self.parent._children).discard(self)
 

@@ -6,6 +6,7 @@ import json
 import typing as t
 from collections.abc import Iterator
 
+import gevent
 import pytest
 
 pytest.importorskip("langgraph", reason='needs the extra: pip install "studio[langgraph]"')
@@ -175,8 +176,6 @@ def test_messages_of_one_node_that_come_at_once_are_told_one_after_the_other(
     served: t.Callable[..., Served],
 ) -> None:
     """Two models that speak at the same time: the second one's words wait for the end of the first's."""
-    import gevent
-
     chats = [
         graphs.Chat(scripts=[graphs.words(text)], hold=lambda: gevent.sleep(0.001))
         for text in ("a b c", "x y z")
@@ -345,3 +344,24 @@ def test_nothing_is_traced_unless_the_user_asks_for_it(served: t.Callable[..., S
     served(graphs.nodes(look)).run("?")
     assert seen
     assert not [handler for handler in seen if "LangChainTracer" in type(handler).__name__]
+
+
+def test_a_reader_who_falls_behind_slows_the_model_down(served: t.Callable[..., Served]) -> None:
+    """The gate is asked where the model is read, so that nothing piles up between the two."""
+    read: list[int] = []
+    chat = graphs.Chat(scripts=[graphs.words(" ".join("abcdefgh"))])
+
+    def hold() -> None:
+        read.append(len(read))
+        if len(read) == 3:
+            told.run.gate.shut()
+
+    chat.hold = hold
+    app = served(graphs.answering(chat))
+    told = app.start("?")
+    for _ in range(50):
+        gevent.sleep(0)
+    assert len(read) == 3
+    told.run.gate.open()
+    assert told.run.done.wait(10)
+    assert told.end.output["content"] == "a b c d e f g h"

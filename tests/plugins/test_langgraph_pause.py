@@ -7,6 +7,8 @@ import typing as t
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gevent
+import gevent.event
 import pytest
 
 pytest.importorskip("langgraph", reason='needs the extra: pip install "studio[langgraph]"')
@@ -394,3 +396,62 @@ def test_a_run_that_is_stopped_while_it_is_paused_ends(served: Callable[..., Ser
     row = app.services.store.runs.get(paused.run.id)
     assert row is not None
     assert row["status"] in ("cancelled", "running")
+
+
+def test_a_run_that_is_handed_over_goes_on_elsewhere(
+    served: Callable[..., Served], saver: Callable[[], SqliteSaver]
+) -> None:
+    """As by a server that is asked to stop: what was cut off runs again, and its words are taken back."""
+    held, chats = gevent.event.Event(), []
+
+    def graph(hold: t.Any) -> t.Any:
+        chats.append(graphs.Chat(scripts=[graphs.words("one two")], hold=hold))
+
+        def before(state: t.Any) -> dict[str, t.Any]:
+            return {"seen": ["before"]}
+
+        def write(state: t.Any) -> dict[str, t.Any]:
+            return {"messages": [chats[-1].invoke(state["messages"])]}
+
+        return graphs.nodes(before, write, checkpointer=saver())
+
+    pieces: list[None] = []
+
+    def hold() -> None:
+        pieces.append(None)
+        if len(pieces) == 2:
+            while not told.of(ev.TextDelta):
+                gevent.sleep(0)
+            held.set()
+            gevent.sleep(1000)
+
+    app = served(graph(hold))
+    told = app.start("?")
+    assert held.wait(PATIENCE_S)
+    assert told.run.hand_over()
+    assert told.run.done.wait(PATIENCE_S)
+    ended = go_on(served(graph(None)), told)
+    assert outline(ended)[:2] == ["RunResumed", "TurnEnded write 0 intermediate resumed"]
+    assert ended.end.output["content"] == "one two"
+    assert [(line.block, line.execution) for line in ended.of(ev.BlockFinished)] == [("write", 1)]
+    assert ended.end.output["seen"] == ["before"]
+
+
+def test_a_thread_goes_on_after_a_run_of_it_was_stopped(
+    served: Callable[..., Served], saver: Callable[[], SqliteSaver]
+) -> None:
+    reached = gevent.event.Event()
+
+    def slow(state: t.Any) -> dict[str, t.Any]:
+        if state["messages"][-1].content == "first":
+            reached.set()
+            gevent.sleep(1000)
+        return {"messages": [AIMessage(f"{len(state['messages'])} so far")]}
+
+    app = served(graphs.nodes(slow, checkpointer=saver()))
+    thread = app.thread()
+    told = app.start("first", thread)
+    assert reached.wait(PATIENCE_S)
+    told.run.cancel("stop_requested")
+    assert told.run.done.wait(PATIENCE_S)
+    assert app.run("second", thread).end.output["content"] == "2 so far"
