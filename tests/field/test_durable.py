@@ -6,12 +6,14 @@ as the worker dies and its master starts another, and as the whole server dies a
 
 from __future__ import annotations
 
+import http.client
 import json
 import typing as t
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.field import faults
 from tests.field.durable import Case, Place, Steps, place_of, reply
 from tests.support.graphs import graph
 
@@ -311,3 +313,51 @@ def survivors(request: pytest.FixtureRequest, place: Place) -> dict[str, Steps]:
 def test_a_run_whose_process_is_killed_goes_on(survivors: dict[str, Steps], name: str) -> None:
     with pytest.raises(StopIteration):
         next(survivors[name])
+
+
+# -- exact moments -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", faults.POINTS)
+def test_a_process_that_dies_around_a_pause_changes_nothing(place: Place, point: str) -> None:
+    """The same question stands, is answered once, and its call is made once, as it was shown."""
+    it = Case(place, f"at_{point}")
+    tools = [it.tool("send", approval="always"), it.tool("note")]
+    run = it.begin([("a", "agent", it.agent("a", tools=tools))], "start > a")
+    place.arm(point, run)
+    it.plans("a", ("note", {}))
+    it.works("note")
+    it.plans("a", ("send", {"n": 1}))
+    answered = point in ("answered", "claimed")
+    if not answered:
+        place.died(point)
+        it.cut()
+    (asked,) = it.asks()
+    it.status("paused")
+    assert it.asks() == [asked]
+    assert asked["review"]["arguments"] == {"n": 1}
+    said = {"decision": "edit", "arguments": {"n": 2}}
+    path = f"/api/decisions/{asked['id']}"
+    if answered:
+        assert it.first.rest()[-2][1]["data"]["status"] == "paused"
+        with pytest.raises((OSError, http.client.HTTPException)):
+            place.server.call("POST", path, body=said)
+        place.died(point)
+        status, body = place.server.call("POST", path, body=said)
+        assert (status, body["error"]["code"]) == (409, "already_answered")
+        it.follow()
+    else:
+        it.follow()
+        while it.later.next() != "[DONE]":
+            pass
+        assert it.later.told[-2][1]["data"]["resume"]["pauseId"] == asked["id"]
+        it.first.told += it.later.told
+        it.follow()
+        assert place.server.call("POST", path, body=said)[0] == 200
+    assert it.works("send").body == {"n": 2}
+    it.says("a", "Done.")
+    record = it.end(lost=point == "claimed")
+    assert [c["arguments"] for c in record["toolCalls"]["a"]["list"]] == [{}, {"n": 2}]
+    assert record["output"]["content"] == it.standing()["a"] == "Done."
+    assert record["humanWaitMs"] >= 0
+    assert it.counts() == {"a": 3, "note": 1, "send": 1}
