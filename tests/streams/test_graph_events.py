@@ -12,10 +12,12 @@ from jsonschema import Draft202012Validator
 from app import events as ev
 from app.clock import rfc3339
 from app.encoding import dumps
+from app.engine.run_log import RunLog
 from app.state import RunState
 from app.streams.chat_response import Turn
 from app.streams.graph_event_schema import EVENTS, graph_events
 from app.streams.graph_events import GraphEvents, GraphEventsOptions
+from app.streams.replay import Replay
 from app.streams.rights import Rights
 from app.streams.topology import Topology, outline
 from tests.streams.generate import USAGE, Scenario, runs
@@ -315,6 +317,50 @@ def test_a_turn_that_goes_on_draws_the_graph_again_and_adds_how_long_it_waited()
 def test_nodes_end_once_over_a_pause() -> None:
     completed_nodes = [f["data"]["node"] for f in told(resumed()) if f["event"] == "node_completed"]
     assert sorted(completed_nodes) == sorted(info.id for info in BLOCKS)
+
+
+def replayed(envelopes: list[ev.Envelope], shown: int) -> bytes:
+    """What a reader gets who has everything up to ``shown``."""
+    log, made, replay = RunLog(), projection(), Replay(0, shown)
+    for envelope in envelopes:
+        log.append(envelope)
+    pieces = []
+    while replay.cursor < log.last:
+        pieces.append(replay.next(made, log))
+    return b"".join(pieces)
+
+
+def test_who_comes_back_reads_on_byte_for_byte_and_over_a_pause_that_is_over() -> None:
+    envelopes = resumed()
+    live = projection()
+    frames = [live.frames(envelope) for envelope in envelopes]
+    pause = next(place for place, each in enumerate(envelopes) if isinstance(each.event, ev.RunPaused))
+    assert replayed(envelopes, envelopes[pause].seq) == b"".join(frames[pause + 1 :])
+    without = b"".join(frame for place, frame in enumerate(frames) if place != pause)
+    assert replayed(envelopes, 0) == without
+    assert replayed(envelopes[: pause + 1], 0) == b"".join(frames[: pause + 1])
+
+
+def test_after_a_crash_what_stands_comes_again_and_the_graph_once() -> None:
+    before = paused(("dec_1", "agent_1"))[:-1]
+    lost = [
+        ev.Gap(before[-1].seq + 1, 1000, "worker_lost"),
+        ev.RunResumed(),
+        ev.BlockFinished("agent_1", "executed", {}, duration_ms=9),
+        completed("Done."),
+    ]
+    after = [ev.Envelope(1001 + place, 9000, event) for place, event in enumerate(lost)]
+    frames = read(replayed([*before, *after], before[-1].seq))
+    assert kinds(frames)[:5] == [
+        "graph_topology",
+        "gap",
+        "node_completed start",
+        "node_started agent_1",
+        "node_completed agent_1",
+    ]
+    assert frames[1]["data"] == {"from": before[-1].seq + 1, "to": 1000, "reason": "worker_lost"}
+    assert [frame["event"] for frame in frames].count("graph_topology") == 1
+    assert "human_wait_ms" not in frames[-1]["data"]
 
 
 def test_after_a_gap_the_graph_and_what_stands_come_again() -> None:
