@@ -29,7 +29,8 @@ def load(name: str, target: str) -> LangGraphRunner:
     except ImportError as error:
         raise AppProblem(
             name,
-            f'needs the extra langgraph, which is not installed ({error}): pip install "studio[langgraph]"',
+            f"needs LangGraph, which is not installed ({error}); in Studio's folder: "
+            '.venv/bin/python -m pip install -e ".[langgraph]"',
         ) from None
     from plugins.langgraph_app.runner import LangGraphRunner
 

@@ -196,7 +196,7 @@ class WorkflowRunner(t.Protocol):
     settings: RunnerSettings
 
     def topology(self) -> RunnerGraph:
-        """The graph; asked once, when the app is made."""
+        """The graph, always the same; asked when the app is made, and when it is first run."""
 
     def run(self, context: RunnerContext) -> Mapping[str, t.Any]:
         """Run it to its end, in a greenlet of its own; with ``context.resumed`` from where it stands.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import gevent
 import pytest
 
-pytest.importorskip("langgraph", reason='needs the extra: pip install "studio[langgraph]"')
+pytest.importorskip("langgraph", reason="needs the extra langgraph, which make test installs")
 
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver

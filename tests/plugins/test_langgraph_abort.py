@@ -12,7 +12,7 @@ import gevent
 import pytest
 from gevent.event import Event
 
-pytest.importorskip("langgraph", reason='needs the extra: pip install "studio[langgraph]"')
+pytest.importorskip("langgraph", reason="needs the extra langgraph, which make test installs")
 
 from langgraph.graph import START, StateGraph
 from langgraph.types import RetryPolicy

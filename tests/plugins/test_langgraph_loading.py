@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("langgraph", reason='needs the extra: pip install "studio[langgraph]"')
+pytest.importorskip("langgraph", reason="needs the extra langgraph, which make test installs")
 
 from langgraph.graph import START, MessagesState, StateGraph
 
@@ -188,4 +188,4 @@ def test_without_apps_nothing_of_it_is_loaded_and_without_the_extra_it_is_named(
     )
     loaded, error = json.loads(done.stdout)
     assert loaded == []
-    assert 'pip install "studio[langgraph]"' in error
+    assert 'pip install -e ".[langgraph]"' in error

@@ -11,7 +11,7 @@ import gevent
 import gevent.event
 import pytest
 
-pytest.importorskip("langgraph", reason='needs the extra: pip install "studio[langgraph]"')
+pytest.importorskip("langgraph", reason="needs the extra langgraph, which make test installs")
 
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver

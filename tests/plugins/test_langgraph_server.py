@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("langgraph", reason='needs the extra: pip install "studio[langgraph]"')
+pytest.importorskip("langgraph", reason="needs the extra langgraph, which make test installs")
 
 from tests.support import sse
 from tests.support.servers import NEGOTIATE, Studio, studio, wait_until
