@@ -36,8 +36,8 @@ class AgentConfig:
         list,
     )
     tool_choice: str = _doc(
-        "auto, none, required, or a tool's name. One that demands a call holds until a tool ran, or was held for "
-        "approval; then the model is free.",
+        "auto, none, required, or a tool's name. One that demands a call holds until a tool ran, or a person turned a "
+        "call down; then the model is free.",
         "auto",
     )
     response_format: dict[str, t.Any] | None = _doc("JSON Schema the answer has to follow.")

@@ -235,16 +235,22 @@ class _Driver:
     def _tool_choice(self, rows: t.Sequence[t.Any], action: loop.AskModel) -> str:
         """``none`` for the synthesis turn; a forced choice goes back to ``auto`` once it did what it can.
 
-        That is a tool that ran, also when it failed (what it does may have been done), or one that may not run. A call
-        that was wrong is asked for again.
+        That is a tool that ran, also when it failed (what it does may have been done), or one that may not run, since a
+        person turned its call down or none can be asked. A call that was wrong is asked for again.
         """
         if action.tools_off:
             return "none"
         forced = self.config.tool_choice not in ("auto", "none")
-        settled = (row.value for row in rows if row.kind == "tool" and row.value is not None)
-        if forced and any(result.ran or result.name in self.held for result in settled):
+        settled = (row for row in rows if row.kind == "tool" and row.value is not None)
+        if forced and any(row.value.ran or self._barred(row) for row in settled):
             return "auto"
         return self.config.tool_choice
+
+    def _barred(self, row: t.Any) -> bool:
+        """Whether a call that did not run was not allowed to."""
+        if not self.context.can_ask:
+            return row.value.name in self.held
+        return self.context.journal.find(row.turn, loop.decision_key(row.key)) is not None
 
     def _messages(self, rows: t.Sequence[t.Any], asked: str) -> list[spec.Message]:
         """The conversation so far: prompt, then each turn with its results in call order.

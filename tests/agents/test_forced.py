@@ -49,10 +49,9 @@ HELD = {**TOOL, "parameters": CITY, "approval": "always"}
         (TOOL, "{}", "auto"),
         (BROKEN, '{"city": "Rome"}', "auto"),  # what it does may have been done: not once more
         (BROKEN, "{}", "forced"),
-        (HELD, '{"city": "Rome"}', "auto"),  # however often it is called, it may not run
-        (HELD, "{}", "auto"),
+        (HELD, "{}", "forced"),  # nobody was asked: it may be allowed once it is right
     ],
-    ids=["ran", "failed", "wrong", "held", "held and wrong"],
+    ids=["ran", "failed", "wrong", "held and wrong"],
 )
 def test_a_tool_is_forced_until_it_did_what_it_can(
     agents: Agents, choice: str, tool: t.Any, arguments: str, then: str

@@ -236,6 +236,18 @@ def test_a_document_may_ask_for_more_approval_than_a_tool_and_not_for_less(offic
     assert office.desk.ran == []
 
 
+def test_a_call_that_was_turned_down_is_not_forced_again(office: Office) -> None:
+    run, _ = office.start(agent(held("pay"), tool_choice="pay"))
+    call = office.next_call()
+    assert call.body["tool_choice"] == {"type": "function", "function": {"name": "pay"}}
+    asks_for(call, ("pay", 1))
+    run = office.answer(office.asked(run)["pay 1"], "reject")
+    call = office.next_call()
+    assert call.body.get("tool_choice", "auto") == "auto"
+    says(call, "So be it.")
+    assert office.output(run)["content"] == "So be it."
+
+
 def test_nobody_is_asked_about_a_call_that_is_wrong(office: Office) -> None:
     run, _ = office.start(agent(held("pay")))
     asks_for(office.next_call(), ("pay", t.cast(int, "many")))
