@@ -13,7 +13,7 @@ import typing as t
 import click
 
 from app import __version__
-from app.cli import conformance, documents, inspect, keys, new_plugin, run, secrets, serve, workflows
+from app.cli import conformance, decisions, documents, inspect, keys, new_plugin, run, secrets, serve, workflows
 from app.cli.context import warn
 from app.config import ConfigError
 from app.errors import ApiError, StudioError, ValidationFailed
@@ -38,6 +38,7 @@ for command in (
     documents.documents,
     secrets.secret,
     run.run,
+    decisions.decisions,
     inspect.plugins,
     inspect.capabilities,
     conformance.conformance,
@@ -80,7 +81,8 @@ def main(args: t.Sequence[str] | None = None) -> int:
 
 def _tell(error: StudioError) -> int:
     """Every problem on a line of its own, as path and cure; else the one message."""
-    details = error.details if isinstance(error, ApiError) else ()
+    # Of a conflict they are facts, and the message says them.
+    details = error.details if isinstance(error, ApiError) and error.status != 409 else ()
     for problem in details:
         click.echo(f"{problem.path}: {problem.message}" if problem.path else problem.message, err=True)
     if not details:
