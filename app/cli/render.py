@@ -22,6 +22,11 @@ _MARKS = {"success": "✓", "error": "✗", "cancelled": "⊘"}
 _RECALL = 160
 
 
+def harmless(text: str) -> str:
+    """``text`` without what a terminal would obey: models and tools may say anything."""
+    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
+
+
 class View(t.Protocol):
     """Shows one run."""
 
@@ -195,8 +200,7 @@ class Terminal:
         self._write(text + end, style)
 
     def _write(self, text: str, style: str = "") -> None:
-        # Models and tools may say anything; a terminal must not obey it.
-        shown = _CONTROL.sub("�", text.replace("\r\n", "\n"))
+        shown = harmless(text)
         self._paint(style)
         sys.stdout.write(shown)
         if shown:

@@ -7,7 +7,6 @@ set, else in this process on the store under STUDIO_DATA_DIR. All three show the
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import typing as t
@@ -18,8 +17,8 @@ from pathlib import Path
 import click
 
 from app import encoding
-from app.cli import render
-from app.errors import StudioError
+from app.cli import deciding, render
+from app.errors import ApiError, StudioError
 
 if t.TYPE_CHECKING:
     from app.cli.sources import Queue, Source
@@ -27,7 +26,7 @@ if t.TYPE_CHECKING:
     from app.web.catalog import Runnable
 
 _INTERRUPT = object()
-COMPLETED, FAILED, INTERRUPTED = 0, 1, 130
+COMPLETED, FAILED, LEFT, INTERRUPTED = 0, 1, 3, 130
 
 
 @click.command()
@@ -42,16 +41,18 @@ def run(file_or_id: str, input_: str | None, thinking: bool, tools: bool, as_jso
     An id runs on the server at STUDIO_URL, with the key STUDIO_API_KEY; where STUDIO_URL is not set, and
     for a file, it runs in this process on the data under STUDIO_DATA_DIR.
 
-    In a terminal the answer appears live, with thinking dimmed and tools as chips; through a pipe only
-    the standing answer is printed. Ends with 0 completed, 1 failed, 2 bad input, 130 interrupted.
+    In a terminal the answer appears live, with thinking dimmed and tools as chips, and what the run asks people is
+    asked there; through a pipe only the standing answer is printed, and a run that waits for a decision is left to
+    `studio decisions`. Ends with 0 completed, 1 failed, 2 bad input, 3 left waiting for a decision, 130 interrupted.
     """
     run_input = parse_input(input_)
-    url = os.environ.get("STUDIO_URL", "").strip()
-    if url and not is_file(file_or_id):
+    if not is_file(file_or_id):
+        from app.cli.remote import Server
         from app.cli.sources import Remote
 
-        key = os.environ.get("STUDIO_API_KEY", "").strip()
-        return follow(Remote(url, key, file_or_id, run_input, thinking=thinking, tools=tools), as_json)
+        server = Server.named()
+        if server is not None:
+            return follow(Remote(server, file_or_id, run_input, thinking=thinking, tools=tools), as_json)
     return _run_here(file_or_id, run_input, thinking, tools, as_json)
 
 
@@ -117,8 +118,23 @@ def _find(file_or_id: str, services: Services) -> Runnable:
     return found
 
 
+def go_on_here(run_id: str) -> int:
+    """Go on in this process with a run that was answered, and show it.
+
+    :returns: the command's exit status.
+    """
+    from app.cli.sources import Stored
+
+    with _services() as services:
+        source = Stored(services, run_id)
+        try:
+            return follow(source, as_json=False)
+        finally:
+            source.wait()
+
+
 def follow(source: Source, as_json: bool) -> int:
-    """Show a run to its end.
+    """Show a run to its end, asking whoever sits at the terminal what it asks people.
 
     :returns: the command's exit status.
     """
@@ -126,9 +142,43 @@ def follow(source: Source, as_json: bool) -> int:
 
     queue: Queue = SimpleQueue()
     with _interrupts(queue):
-        source.start(queue)
+        if not source.start(queue):
+            return _left()
         view = _view(source.run_id, as_json)
-        return _Follower(source, view).run(queue)
+        status = _Follower(source, view).run(queue)
+    while status == LEFT:
+        asked = source.asked()
+        if as_json or not (asked and sys.stdin.isatty() and sys.stdout.isatty()):
+            _say_how(source, asked)
+            return LEFT
+        queue = SimpleQueue()
+        answer = deciding.ask(asked[0])
+        with _interrupts(queue):
+            if not _resumed(source, answer, queue):
+                return _left()
+            status = _Follower(source, view).run(queue)
+    return status
+
+
+def _resumed(source: Source, answer: dict[str, t.Any], queue: Queue) -> bool:
+    """Answer; what cannot be taken is said, and asked again."""
+    try:
+        return source.resume(answer, queue)
+    except ApiError as refused:
+        if refused.status != 400:
+            raise
+        click.echo(refused.message, err=True)
+        return _resumed(source, deciding.ask(source.asked()[0]), queue)
+
+
+def _say_how(source: Source, asked: t.Sequence[deciding.Decision]) -> None:
+    for decision in asked:
+        click.echo(deciding.how_to_answer(decision, remote=source.remote), err=True)
+
+
+def _left() -> int:
+    click.echo("Another process goes on with the run.", err=True)
+    return LEFT
 
 
 def _view(run_id: str, as_json: bool) -> render.View:
@@ -174,7 +224,10 @@ class _Follower:
         if not isinstance(frame, dict):
             return  # the sentinel
         if frame.get("event") == "final":
-            self._status = COMPLETED if frame["data"]["success"] else FAILED
+            ended = COMPLETED if frame["data"]["success"] else FAILED
+            self._status = LEFT if frame["data"]["status"] == "paused" else ended
+        elif frame.get("event") == "detached":
+            self._status = LEFT
         elif frame.get("event") == "error":
             self._status = FAILED
         self._view.show(frame)

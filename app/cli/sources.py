@@ -8,72 +8,157 @@ from __future__ import annotations
 
 import http.client
 import typing as t
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from gevent.queue import SimpleQueue
 
-from app import encoding
+from app.cli.remote import Server, refusal
 from app.engine.scope import spawn_service
-from app.errors import ApiError, Problem, StudioError
+from app.events import RunPaused
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
+from app.streams.replay import Replay
 from app.streams.rights import Rights
-from app.web.negotiation import HEADER_LINE
 
 if t.TYPE_CHECKING:
     from app.engine.run import Run
     from app.engine.services import Services
     from app.events import Envelope
     from app.web.catalog import Runnable
+    from app.workflows.compiled import CompiledWorkflow
 
 Queue: t.TypeAlias = "SimpleQueue[t.Any]"
 
-_CONNECT_S = 10.0
+#: Who answered in a terminal, for the record.
+BY = "cli"
+_ALL = Rights(thinking=False, tools=True, payloads=True)
 
 
 class Source(t.Protocol):
     """One run. ``run_id`` is known once :meth:`start` returned."""
 
     run_id: str
+    #: It is a server's.
+    remote: bool
 
-    def start(self, queue: Queue) -> None:
-        """Begin; bytes go on the queue as they come, None when the stream is over."""
+    def start(self, queue: Queue) -> bool:
+        """Begin; bytes go on the queue as they come, None when the stream is over.
+
+        :returns: False when nothing follows here: another process goes on with the run.
+        """
 
     def stop(self) -> None:
         """Ask the run to end; its last frames still come."""
+
+    def asked(self) -> list[dict[str, t.Any]]:
+        """What the run, which is paused, asks people; as the API says it, oldest first."""
+
+    def resume(self, answer: dict[str, t.Any], queue: Queue) -> bool:
+        """Answer with a body as of ``POST /api/runs/{id}/resume``; what follows goes on the queue as at the start.
+
+        :returns: False when another process goes on with the run, and nothing follows here.
+        :raises ApiError: the answer was refused.
+        """
 
 
 class _QueueReader:
     """A subscriber that hands one reader's bytes to whoever prints them."""
 
     def __init__(self, projection: AgentEvents, queue: Queue) -> None:
-        self._projection = projection
+        self.projection = projection
         self._queue = queue
 
     def deliver(self, envelope: Envelope) -> None:
-        frames = self._projection.frames(envelope)
+        self.take(self.projection.frames(envelope))
+
+    def take(self, frames: bytes) -> None:
+        """Hand on what the projection gave."""
         if frames:
             self._queue.put(frames)
-        if self._projection.done:
+        if self.projection.done:
             self._queue.put(None)
 
     def flush(self) -> None:
         """Nothing waits here."""
 
 
-class Local:
-    """A run inside this process, by the server's own engine and projection."""
+class Stored:
+    """A run of this store that was answered, inside this process, by the server's own engine and projection."""
+
+    remote = False
+
+    def __init__(self, services: Services, run_id: str, rights: Rights = _ALL) -> None:
+        self._services = services
+        self._rights = rights
+        self._run: Run | None = None
+        self.run_id = run_id
+
+    def start(self, queue: Queue) -> bool:
+        """See :class:`Source`."""
+        return self.go_on(queue)
+
+    def _reader(self, queue: Queue, workflow: CompiledWorkflow) -> _QueueReader:
+        options = AgentEventsOptions(
+            run_id=self.run_id,
+            negotiated=True,
+            separator=False,
+            rights=self._rights,
+            answer_blocks=workflow.answer_agents(),
+        )
+        return _QueueReader(AgentEvents(options), queue)
+
+    def stop(self) -> None:
+        """See :class:`Source`."""
+        if self._run is not None:
+            self._run.cancel("stop_requested")
+
+    def asked(self) -> list[dict[str, t.Any]]:
+        """See :class:`Source`."""
+        from app.web import answers
+
+        rows = self._services.store.decisions.open_of_run(self.run_id)
+        return [answers.body_of(row) for row in rows]
+
+    def resume(self, answer: dict[str, t.Any], queue: Queue) -> bool:
+        """See :class:`Source`."""
+        from app.schemas.answers import ResumeBody, load_answer
+        from app.web import answers
+
+        store, body = self._services.store, load_answer(ResumeBody, answer)
+        row = answers.open_decision(store, self.run_id, body.pause_id)
+        answers.check(row, body)
+        answers.give(store, row, body, BY)
+        return self.go_on(queue)
+
+    def go_on(self, queue: Queue) -> bool:
+        """Go on with the run, which was answered; as :meth:`resume`."""
+        run = self._services.runs.go_on(self.run_id)
+        if run is None:
+            return False
+        self._run = run
+        paused = [envelope.seq for envelope in run.log if isinstance(envelope.event, RunPaused)]
+        reader, replay = self._reader(queue, run.request.workflow), Replay(0, max(paused, default=0))
+        while replay.cursor < run.log.last:  # without a switch, so that nothing comes in between
+            reader.take(replay.next(reader.projection, run.log))
+        run.attach(reader)
+        return True
+
+    def wait(self) -> None:
+        """Return once the run's record is stored."""
+        if self._run is not None:
+            self._run.done.wait()
+
+
+class Local(Stored):
+    """A new run inside this process."""
 
     def __init__(
         self, services: Services, found: Runnable, run_input: t.Any, *, thinking: bool, tools: bool
     ) -> None:
-        self._services = services
+        super().__init__(services, services.clock.new_id("run"), Rights(thinking, tools, payloads=True))
         self._found = found
         self._input = run_input
-        self._rights = Rights(thinking, tools, payloads=True)
-        self._run: Run | None = None
-        self.run_id = services.clock.new_id("run")
 
-    def start(self, queue: Queue) -> None:
+    def start(self, queue: Queue) -> bool:
         """See :class:`Source`."""
         from app.engine.registry import RunRequest
 
@@ -87,46 +172,27 @@ class Local:
             timeout_s=workflow.settings.timeout_s,
             on_disconnect=workflow.settings.on_disconnect,
             show_thinking=self._rights.thinking,
+            origin={
+                "surface": "cli",
+                "negotiated": True,
+                "separator": False,
+                "includeThinking": self._rights.thinking,
+                "includeToolCalls": self._rights.tools,
+            },
         )
-        options = AgentEventsOptions(
-            run_id=self.run_id,
-            negotiated=True,
-            separator=False,
-            rights=self._rights,
-            answer_blocks=workflow.answer_agents(),
-        )
-        reader = _QueueReader(AgentEvents(options), queue)
-        self._run = self._services.runs.start(request, (reader,))
-
-    def stop(self) -> None:
-        """See :class:`Source`."""
-        if self._run is not None:
-            self._run.cancel("stop_requested")
-
-    def wait(self) -> None:
-        """Return once the run's record is stored."""
-        if self._run is not None:
-            self._run.done.wait()
+        self._run = self._services.runs.start(request, (self._reader(queue, workflow),))
+        return True
 
 
 class Remote:
-    """A run on a server, over HTTP.
+    """A run on a server, over HTTP."""
 
-    :param url: ``STUDIO_URL``; a path in it is kept.
-    :param key: ``STUDIO_API_KEY``, or empty for a public workflow.
-    """
+    remote = True
 
     def __init__(
-        self, url: str, key: str, workflow_id: str, run_input: t.Any, *, thinking: bool, tools: bool
+        self, server: Server, workflow_id: str, run_input: t.Any, *, thinking: bool, tools: bool
     ) -> None:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            problem = Problem(
-                "STUDIO_URL", f"'{url}' is no http or https address, such as http://127.0.0.1:8000"
-            )
-            raise ApiError(400, "validation_failed", problem.message, [problem])
-        self._parts = parts
-        self._key = key
+        self._server = server
         self._path = f"/api/workflows/{quote(workflow_id, safe='')}/execute"
         self._body: dict[str, t.Any] = {"input": run_input, "stream": True}
         if thinking:
@@ -135,43 +201,38 @@ class Remote:
             self._body["includeToolCalls"] = True
         self.run_id = ""
 
-    def start(self, queue: Queue) -> None:
+    def start(self, queue: Queue) -> bool:
         """See :class:`Source`.
 
         :raises ApiError: the server's own refusal.
         :raises StudioError: it cannot be reached.
         """
-        response = self._send(self._path, self._body)
-        if response.status != 200:
-            raise _refusal(response)
-        self.run_id = response.headers.get("X-Run-Id", "")
-        spawn_service(self._read, response, queue)
+        self.run_id = self._follow(self._path, self._body, queue).headers.get("X-Run-Id", "")
+        return True
 
     def stop(self) -> None:
         """See :class:`Source`."""
         spawn_service(self._cancel)
 
-    def _cancel(self) -> None:
-        self._send(f"/api/runs/{quote(self.run_id, safe='')}/cancel", {}).read()
+    def asked(self) -> list[dict[str, t.Any]]:
+        """See :class:`Source`."""
+        path = f"/api/decisions?status=open&runId={quote(self.run_id, safe='')}"
+        return list(reversed(self._server.ask("GET", path)["items"]))
 
-    def _send(self, path: str, body: t.Any) -> http.client.HTTPResponse:
-        secure = self._parts.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        host = t.cast(str, self._parts.hostname)
-        connection = kind(host, self._parts.port, timeout=_CONNECT_S)
-        name, _, value = HEADER_LINE.partition(": ")
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream", name: value}
-        if self._key:
-            headers["X-API-Key"] = self._key
-        try:
-            connection.connect()
-            connection.sock.settimeout(None)  # a model may think for as long as the run may last
-            connection.request("POST", self._parts.path.rstrip("/") + path, encoding.dumps(body), headers)
-            return connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            address = f"{self._parts.scheme}://{self._parts.netloc.rpartition('@')[2]}"
-            message = f"No answer from {address} (STUDIO_URL): {error}. Is the server running? studio serve"
-            raise StudioError("unreachable", message) from None
+    def resume(self, answer: dict[str, t.Any], queue: Queue) -> bool:
+        """See :class:`Source`."""
+        self._follow(f"/api/runs/{quote(self.run_id, safe='')}/resume", answer, queue)
+        return True
+
+    def _follow(self, path: str, body: t.Any, queue: Queue) -> http.client.HTTPResponse:
+        response = self._server.send("POST", path, body)
+        if response.status != 200:
+            raise refusal(response)
+        spawn_service(self._read, response, queue)
+        return response
+
+    def _cancel(self) -> None:
+        self._server.send("POST", f"/api/runs/{quote(self.run_id, safe='')}/cancel", {}).read()
 
     @staticmethod
     def _read(response: http.client.HTTPResponse, queue: Queue) -> None:
@@ -182,13 +243,3 @@ class Remote:
             pass  # cut: whoever reads the queue has seen no terminal frame and says so
         finally:
             queue.put(None)
-
-
-def _refusal(response: http.client.HTTPResponse) -> ApiError:
-    try:
-        error = encoding.loads(response.read())["error"]
-        details = [Problem(d["path"], d["message"]) for d in error.get("details", ())]
-        return ApiError(response.status, error["code"], error["message"], details)
-    except (ValueError, KeyError, TypeError, http.client.HTTPException):
-        message = f"The server answered {response.status} {response.reason} and no error of ours."
-        return ApiError(response.status, "unreachable", f"{message} Does STUDIO_URL point at a Studio?")

@@ -121,6 +121,33 @@ def parameters(row: DecisionRow) -> Mapping[str, t.Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
+def body_of(row: DecisionRow) -> dict[str, t.Any]:
+    """A decision as the API says it."""
+    given = row.answer or {}
+    body: dict[str, t.Any] = {
+        "id": row.id,
+        "status": row.state,
+        "runId": row.run_id,
+        "threadId": row.thread_id,
+        "workflowId": row.workflow_id,
+        "blockId": row.node,
+        "toolCallId": row.key if row.review.get("kind") == "tool" else None,
+        "review": review(row),
+        "parameters": parameters(row),
+        "rememberable": True if row.subject is not None and row.thread_id is not None else None,
+        "createdAt": rfc3339(row.created_at),
+        "expiresAt": _instant(row.expires_at),
+        "answer": dict(given) or None,
+        "answeredBy": row.answered_by,
+        "answeredAt": _instant(row.answered_at) if row.state == "answered" else None,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _instant(ms: int | None) -> str | None:
+    return None if ms is None else rfc3339(ms)
+
+
 def closed(row: DecisionRow) -> ApiError:
     """The error for a question that is not open any more."""
     at = "" if row.answered_at is None else rfc3339(row.answered_at)

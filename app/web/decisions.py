@@ -42,7 +42,7 @@ def index() -> Response:
     """``{items, nextCursor?}``, newest first."""
     wanted, before, limit = _read()
     rows, further = services().store.decisions.list(wanted, before, limit)
-    items = [body_of(row) for row in rows]
+    items = [answers.body_of(row) for row in rows]
     return json_response({"items": items, **({"nextCursor": further} if further else {})})
 
 
@@ -51,7 +51,7 @@ def show(decision_id: str) -> Response:
     row = services().store.decisions.get(decision_id)
     if row is None or not caller().reads(row.key_id):
         raise not_found("decision", decision_id)
-    return json_response(body_of(row))
+    return json_response(answers.body_of(row))
 
 
 def answer(decision_id: str) -> Response:
@@ -63,7 +63,7 @@ def answer(decision_id: str) -> Response:
     answers.check(row, body)
     answered = answers.give(services().store, row, body, str(caller().key_id))
     go_on(services(), answered.run_id)
-    return json_response(body_of(answered))
+    return json_response(answers.body_of(answered))
 
 
 def link(decision_id: str) -> Response:
@@ -80,33 +80,6 @@ def link(decision_id: str) -> Response:
     response = json_response(body, 201)
     response.headers["Cache-Control"] = "no-store"
     return response
-
-
-def body_of(row: DecisionRow) -> dict[str, t.Any]:
-    """A decision as the API says it."""
-    given = row.answer or {}
-    body: dict[str, t.Any] = {
-        "id": row.id,
-        "status": row.state,
-        "runId": row.run_id,
-        "threadId": row.thread_id,
-        "workflowId": row.workflow_id,
-        "blockId": row.node,
-        "toolCallId": row.key if row.review.get("kind") == "tool" else None,
-        "review": answers.review(row),
-        "parameters": answers.parameters(row),
-        "rememberable": True if row.subject is not None and row.thread_id is not None else None,
-        "createdAt": rfc3339(row.created_at),
-        "expiresAt": _instant(row.expires_at),
-        "answer": dict(given) or None,
-        "answeredBy": row.answered_by,
-        "answeredAt": _instant(row.answered_at) if row.state == "answered" else None,
-    }
-    return {name: value for name, value in body.items() if value is not None}
-
-
-def _instant(ms: int | None) -> str | None:
-    return None if ms is None else rfc3339(ms)
 
 
 def _mine(decision_id: str) -> DecisionRow:

@@ -69,6 +69,15 @@ def listen(data_dir: Path, owner_id: str) -> Listener | None:
     return Listener(sock, folder / name)
 
 
+def anybody(data_dir: Path) -> bool:
+    """Whether a server runs on this data folder."""
+    folder = data_dir / _FOLDER
+    try:
+        return any(_answers(folder, path.name.removesuffix(_SUFFIX)) for path in folder.glob(f"*{_SUFFIX}"))
+    except OSError:
+        return False
+
+
 def connect(data_dir: Path, owner_id: str, timeout_s: float) -> socket.socket:
     """A connection to the process of this host that is this owner.
 
