@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import typing as t
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from app.engine.services import Services
 from app.errors import StudioError
 from app.web.catalog import compiled
 from tests.engine.flows import document
+from tests.engine.test_no_cycles import freed
 from tests.support.engine import agent, services, start
 from tests.support.graphs import ended
 from tests.support.servers import wait_until
@@ -295,3 +298,24 @@ def test_a_variable_that_the_sdk_does_not_take_stops_the_start_and_is_named(
     monkeypatch.setenv("OTEL_SPAN_EVENT_COUNT_LIMIT", "many")
     with pytest.raises(StudioError, match="OTEL_SPAN_EVENT_COUNT_LIMIT"):
         Observing.check()
+
+
+def test_a_run_that_was_looked_at_goes_with_its_last_use(made: Services) -> None:
+    """A garbage collection would come late, and stop all streams when it does."""
+    traces = Traces(made)
+    made.observing.metrics = Metrics()
+
+    def once(script: str) -> t.Any:
+        run, recorder = start(made, agent(f"scripted/{script}", retries=0, tools=["clock", "calculator"]))
+        assert run.done.wait(20)
+        recorder.envelopes.clear()
+        return weakref.ref(run)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert freed(once("parallel"))
+        assert freed(once("error-mid"))
+    finally:
+        gc.enable()
+    assert len(traces.named("invoke_workflow test")) == 2
