@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable
 
+import gevent
 import pytest
 
 from tests.support import sse
@@ -289,7 +290,34 @@ def test_visitors_approve_no_calls_whose_arguments_they_may_not_see(studio: Stud
     assert resume(studio, asked["thread_id"], "approve", "admin").get_json()["content"] == "It is settled."
 
 
-def test_leaving_while_it_is_sent_leaves_no_run_behind(studio: Studio) -> None:
-    asked = pauses(studio, studio.deploy(draft()))
-    told(resume(studio, asked["thread_id"], "approve", accept=STREAM))
-    wait_until(lambda: len(studio.app.extensions["studio"].runs) == 0, "the run has ended")
+def test_a_server_that_goes_hands_its_turns_over(studio: Studio) -> None:
+    workflow = studio.deploy(document("scripted/silent", settings={"durable": True}))
+    runs = studio.app.extensions["studio"].runs
+    body = {"messages": [{"role": "user", "content": "Hi"}], "workflow": workflow}
+    headers = {"X-API-Key": studio.keys["run"]}
+    client = studio.app.test_client()
+    waiting = gevent.spawn(client.post, "/chat", json=body, headers=headers)
+    wait_until(lambda: len(runs) == 1, "the first one runs")
+    answer = studio.client.post("/chat", json=body, headers={**headers, "Accept": STREAM}, buffered=False)
+    stream, drained = b"", None
+    for piece in answer.iter_encoded():
+        stream += piece
+        if drained is None and b'"node":"agent_1"' in stream:
+            drained = gevent.spawn(runs.drain, 10)
+    last = sse.parse(stream)[-1]
+    assert (last.event, last.id, last.json()) == ("detached", None, {"retry_ms": 1000})
+    assert b"retry: 1000\n" in stream
+    assert drained is not None
+    assert drained.get(timeout=20)
+    found = waiting.get(timeout=20)
+    assert found.status_code == 202
+    told_of = found.get_json()
+    run = told_of["run_id"]
+    assert told_of == {
+        "thread_id": told_of["thread_id"],
+        "run_id": run,
+        "status": "running",
+        "status_url": f"/api/runs/{run}",
+        "events_url": f"/api/runs/{run}/events?protocol=graph",
+    }
+    assert_error(ask(studio, workflow), 503, "draining")

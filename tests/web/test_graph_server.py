@@ -8,6 +8,7 @@ import signal
 import typing as t
 from collections.abc import Iterator
 
+import gevent
 import pytest
 
 from tests.support import servers, sse
@@ -99,6 +100,26 @@ def test_a_second_answer_is_a_409_at_whichever_worker(served: Studio) -> None:
         with resume(served, thread) as again:
             assert again.status == 409
             assert json.loads(again.body())["error"]["code"] == "already_answered"
+
+
+def test_of_fifty_answers_at_once_one_counts(served: Studio) -> None:
+    thread = pauses(served)
+
+    def answer(number: int) -> tuple[int, t.Any]:
+        with resume(served, thread, "application/json", decision="edit", edited_text=f"{number}") as stream:
+            return stream.status, json.loads(stream.body())
+
+    tasks = [gevent.spawn(answer, number) for number in range(50)]
+    answers = [task.get(timeout=60) for task in tasks]
+    won = [body for status, body in answers if status == 200]
+    lost = [body["error"] for status, body in answers if status == 409]
+    assert (len(won), len(lost)) == (1, 49)
+    assert {error["code"] for error in lost} == {"already_answered"}
+    record = json.loads(
+        sse.request(served.port, "GET", f"/api/runs/{won[0]['run_id']}", headers={"X-API-Key": served.key})[2]
+    )
+    assert record["output"]["content"] == won[0]["content"]
+    assert [block["blockId"] for block in record["blocks"]].count("guardrail_post") == 1
 
 
 def test_a_pause_survives_the_end_of_its_server(served: Studio) -> None:
