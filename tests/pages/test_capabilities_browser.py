@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.browser import Page, browser
-from tests.support.servers import Studio, studio
+from tests.pages.conftest import CONTRAST
+from tests.support.browser import Page
+from tests.support.servers import Studio
 
 MODELS = "[...document.querySelectorAll('tbody .model code')].map(code => code.textContent)"
 COUNT = "document.getElementById('count').textContent"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
-    with studio(tmp_path_factory.mktemp("studio"), {"STUDIO_LIST_MODELS": "off"}) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("browser")) as made:
-        yield made
-
-
-@pytest.fixture
-def page(chromium: Page, server: Studio) -> Iterator[Page]:
-    chromium.errors.clear()
-    chromium.call("Emulation.setScriptExecutionDisabled", value=False)
-    chromium.see(1280)
-    chromium.open("about:blank")
-    yield chromium
-    assert chromium.errors == []
 
 
 def address(server: Studio, query: str = "") -> str:
@@ -158,22 +136,8 @@ def test_it_fits_the_screen_and_can_be_read(page: Page, server: Studio, width: i
         "td.notes",
         "a",
     ):
-        contrast = page.js(_CONTRAST.replace("CHOSEN", json.dumps(chosen)))
+        contrast = page.js(CONTRAST.replace("CHOSEN", json.dumps(chosen)))
         assert contrast >= 4.5, f"{chosen} has a contrast of {contrast:.2f}"
-
-
-_CONTRAST = """(() => {
-  const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((part) => part / 255)
-    .map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, part, n) => sum + part * [0.2126, 0.7152, 0.0722][n], 0);
-  const element = document.querySelector(CHOSEN);
-  let behind = element;
-  while (parts(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
-  const [one, two] = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor]
-    .map((colour) => light(parts(colour))).sort((a, b) => b - a);
-  return (one + 0.05) / (two + 0.05);
-})()"""
 
 
 def test_everything_has_a_name(page: Page, server: Studio) -> None:

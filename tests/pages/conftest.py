@@ -1,0 +1,47 @@
+"""One server and one browser for all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.browser import Page, browser
+from tests.support.servers import Studio, studio
+
+#: The contrast of an element's text with what is behind it, as WCAG counts it; CHOSEN is a selector in JSON.
+CONTRAST = """(() => {
+  const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((part) => part / 255)
+    .map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, n) => sum + part * [0.2126, 0.7152, 0.0722][n], 0);
+  const element = document.querySelector(CHOSEN);
+  let behind = element;
+  while (parts(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
+  const [one, two] = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor]
+    .map((colour) => light(parts(colour))).sort((a, b) => b - a);
+  return (one + 0.05) / (two + 0.05);
+})()"""
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    with studio(tmp_path_factory.mktemp("studio"), {"STUDIO_LIST_MODELS": "off"}) as made:
+        assert made.key
+        yield made
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("browser")) as made:
+        yield made
+
+
+@pytest.fixture
+def page(chromium: Page, server: Studio) -> Iterator[Page]:
+    chromium.errors.clear()
+    chromium.call("Emulation.setScriptExecutionDisabled", value=False)
+    chromium.see(1280)
+    chromium.open("about:blank")
+    yield chromium
+    assert chromium.errors == []
