@@ -89,10 +89,14 @@ def _releases(workflow: CompiledWorkflow) -> Iterator[tuple[str, frozenset[str]]
 
 
 def _stands(workflow: CompiledWorkflow, block: CompiledBlock) -> bool:
-    """Whether nothing can take back what an agent says: no tools, no other model, no other way on, no repetition."""
+    """Whether nothing can take back what an agent says: no tools, no other model, no other way on, no repetition.
+
+    What a durable run was saying when its process went is said anew in the next one.
+    """
     config = block.config
     return (
         block.type.type_name == AGENT
+        and not workflow.durable
         and not (block.structured or config.tools or config.capture or config.fallbacks)
         and block.on_error == "fail"
         and not workflow.leads_on(block.id, "error")

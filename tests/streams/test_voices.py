@@ -50,6 +50,11 @@ def test_text_that_may_be_taken_back_is_shown_whole(made: Services, more: dict[s
     assert heard(made, [("a", "agent", {**ECHO, **more})], "start > a").lone is None
 
 
+def test_what_another_process_may_say_anew_is_shown_whole(made: Services) -> None:
+    document_ = {**document([("a", "agent", ECHO)], "start > a"), "settings": {"durable": True}}
+    assert voices(compiled(document_, made.plugins)) == Voices(frozenset({"a"}), ("a",), None)
+
+
 def test_an_error_edge_a_loop_and_company_make_it_whole_too(made: Services) -> None:
     blocks = [("a", "agent", ECHO), ("b", "set", {"values": {"x": 1}})]
     assert heard(made, blocks, "start > a", "a -error> b").lone is None
