@@ -6,18 +6,23 @@ HITL-01 and HITL-03 between processes, on both databases; what is counted as tim
 from __future__ import annotations
 
 import json
+import sqlite3
 import typing as t
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import permutations
-from pathlib import Path
 
 import gevent
 import pytest
-from sqlalchemy import text
 
+from app import events as ev
+from app.engine.envelopes import unpacked
 from tests.field.durable import Case, Place, place_of, reply
 from tests.field.rig import until
+from tests.field.stages import Following
+from tests.field.test_reconnect import Reader, attach
 from tests.support import databases, sse
+from tests.support.graphs import graph
 
 MINUTE_MS = 60_000
 
@@ -29,11 +34,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield made
 
 
-def edit(place: Place, sql: str, **values: t.Any) -> None:
-    """Change what is stored, as nobody of the program would."""
-    engine = place.server.store._backend.engine
-    with engine.begin() as link:
-        assert link.execute(text(sql), values).rowcount == 1
+@contextmanager
+def stored(place: Place) -> Iterator[sqlite3.Connection]:
+    """The database, to be changed as nobody of the program would."""
+    with closing(sqlite3.connect(place.folder / "studio.db", timeout=20)) as link, link:
+        yield link
 
 
 # -- three calls of one batch ------------------------------------------------------------------
@@ -142,3 +147,173 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         place_of(folder, 2, STUDIO_DATABASE_URL=address) as made,
     ):
         yield made
+
+
+# -- changed while paused ------------------------------------------------------------------------
+
+
+def swapped(document: dict[str, t.Any]) -> None:
+    """What is second comes first."""
+    document["edges"] = [
+        {"source": "start", "target": "u"},
+        {"source": "u", "target": "t"},
+        {"source": "t", "target": "a"},
+    ]
+
+
+def other_arguments(document: dict[str, t.Any]) -> None:
+    """Of a tool that has run."""
+    _config(document, "t")["arguments"] = {"n": 100}
+
+
+def other_tool(document: dict[str, t.Any]) -> None:
+    """The one that is asked about takes the place of another."""
+    first, second = _config(document, "a")["tools"]
+    first["http"], second["http"] = second["http"], first["http"]
+
+
+def other_prompt(document: dict[str, t.Any]) -> None:
+    """Of the agent that waits."""
+    _config(document, "a")["prompt"] = "stop"
+
+
+def _config(document: dict[str, t.Any], name: str) -> t.Any:
+    return next(block["config"] for block in document["blocks"] if block["id"] == name)
+
+
+@pytest.mark.parametrize("change", [swapped, other_arguments, other_tool, other_prompt])
+def test_what_was_changed_while_a_run_was_paused_fails_it_loudly(
+    place: Place, change: t.Callable[[dict[str, t.Any]], None]
+) -> None:
+    """No step is given the result of another, nothing runs, and the thread is free."""
+    it = Case(place, change.__name__)
+    tools = [it.tool("send", approval="always"), it.tool("note")]
+    run = it.begin(
+        [
+            ("t", "tool", {"tool": it.tool("first"), "arguments": {"n": 1}}),
+            ("u", "tool", {"tool": it.tool("second"), "arguments": {"n": 2}}),
+            ("a", "agent", it.agent("a", tools=tools)),
+        ],
+        "start > t",
+        "t > u",
+        "u > a",
+    )
+    it.works("first"), it.works("second")
+    it.plans("a", ("send", {}))
+    it.first.rest()
+    (asked,) = it.asks()
+    with stored(place) as link:
+        sql = "SELECT documents FROM durable_runs WHERE run_id = ?"
+        documents = json.loads(link.execute(sql, [run]).fetchone()[0])
+        change(documents["document"])
+        sql = "UPDATE durable_runs SET documents = ? WHERE run_id = ?"
+        link.execute(sql, [json.dumps(documents), run])
+    told = it.answer(asked["id"], place.servers[1], decision="approve").rest()
+    assert (told[-2][1]["event"], told[-2][1]["code"]) == ("error", "journal_mismatch")
+    record = it.status("failed")
+    assert record["error"]["code"] == "journal_mismatch"
+    assert all(block["status"] != "running" for block in record["blocks"])
+    assert [call["status"] for call in record["toolCalls"]["a"]["list"]] == ["error"]
+    assert it.counts() == {"first": 1, "second": 1, "a": 1}
+    it.first = it.again(place.servers[1])
+    it.works("first"), it.works("second")
+    it.says("a", "Again.")
+    assert it.first.rest()[-2][1]["data"]["status"] == "completed"
+
+
+# -- handed over ---------------------------------------------------------------------------------
+
+
+def test_a_server_that_ends_hands_its_runs_over(place: Place) -> None:
+    """SIGTERM in the middle of a turn: clients are told to come back, and have the whole text once."""
+    it, other = Case(place, "over"), Case(place, "over_too")
+    leaving = place.start()
+    place.servers.remove(leaving)
+    it.place = Place(place.folder, place.models, place.desk, servers=[leaving])
+    it.begin([("a", "agent", it.agent("a", tools=[it.tool("note")]))], "start > a")
+    it.plans("a", ("note", {}))
+    it.works("note")
+    it.model("a").text("Half")
+    it.first.upto("Half")
+    document = {**graph([("a", "agent", other.agent("a"))], "start > a"), "settings": {"durable": True}}
+    follows = Following(leaving, leaving.deploy(document), message="hi")
+    other.model("a").text("Half")
+    assert leaving.studio.process is not None
+    leaving.studio.process.terminate()
+    told = it.first.rest()
+    assert told[-1] == (None, {"event": "detached", "retryMs": 1000})
+    assert it.first.stream._parser.retry == 1000
+    rest = follows.rest()
+    assert (rest[-1]["type"], rest[-1]["data"]) == ("detached", {"retry_ms": 1000})
+    assert leaving.studio.process.wait(20) == 0
+    it.place = place
+    it.follow()
+    last = f"{follows.run_id}:{rest[-1]['seq']}"
+    later = Reader(attach(place.servers[1], follows.run_id, "protocol=runs", last=last))
+    reply(it.model("a"), "All of it")
+    reply(other.model("a"), "Whole")
+    record = it.end(lost=False)
+    assert it.standing() == {"a": record["output"]["content"]} == {"a": "All of it"}
+    assert record["humanWaitMs"] == 0
+    assert it.counts() == {"a": 3, "note": 1}
+    events = [*follows.seen[:-1], *(value for _, value in later.rest())]
+    said = [e["data"]["content"] for e in events if e["type"] in ("chat_chunk", "agent_message")]
+    assert said == ["Whole"]
+    assert [e["type"] for e in events if e["type"] in ("done", "detached")] == ["done"]
+    assert later.told[0][1]["type"] == "thread"
+    numbers = [e["seq"] for e in events]
+    assert numbers == sorted(numbers)
+
+
+# -- time that people took -----------------------------------------------------------------------
+
+
+def test_time_that_people_take_is_told_alike_everywhere_and_is_no_time_of_the_run(place: Place) -> None:
+    """They take an hour; the run may take a minute, and its block half of one."""
+    it = Case(place, "slow_people")
+    run = it.begin(
+        [
+            ("a", "agent", it.agent("a")),
+            ("ask", "approval", {"prompt": "Send it?"}),
+            ("b", "agent", it.agent("b")),
+        ],
+        "start > a",
+        "a > ask",
+        "ask -approved> b",
+        timeout_s=60,
+    )
+    it.says("a", "Dear all")
+    it.first.rest()
+    (asked,) = it.asks()
+    it.status("paused")
+    before = waited_in_all(place)
+    with stored(place) as link:
+        sql = ", ".join(f"{name} = {name} - {60 * MINUTE_MS}" for name in ("created_at", "started_at", "paused_at"))
+        link.execute(f"UPDATE runs SET {sql} WHERE id = ?", [run])
+    goes_on = it.answer(asked["id"], place.servers[1], decision="approve")
+    it.says("b", "Sent.")
+    end = goes_on.rest()[-2][1]["data"]
+    record = it.record("completed")
+    waited = record["humanWaitMs"]
+    assert 60 * MINUTE_MS <= waited < 61 * MINUTE_MS
+    assert end["usage"] == record["usage"]
+    assert end["usage"]["humanWaitMs"] == waited
+    assert record["activeMs"] == record["usage"]["activeMs"] < MINUTE_MS
+    events = [e for batch in place.server.store.durable.log(run) for e in unpacked(batch.data)]
+    (resumed,) = [e.event for e in events if isinstance(e.event, ev.RunResumed)]
+    assert resumed.human_wait_ms == waited
+    assert waited_in_all(place) - before == waited / 1000
+
+
+def waited_in_all(place: Place) -> float:
+    """Seconds that people took, in the metrics of all servers."""
+    total = 0.0
+    for server in place.servers:
+        status, _, body = sse.request(
+            server.studio.port, "GET", "/metrics", headers={"X-API-Key": server.studio.key}
+        )
+        assert status == 200
+        for line in body.decode().splitlines():
+            if line.startswith("studio_human_wait_seconds_sum"):
+                total += float(line.rpartition(" ")[2])
+    return total
