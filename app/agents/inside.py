@@ -18,9 +18,6 @@ from plugins.spec import BlockContext
 from plugins.spec.decisions import Answer, Ask
 from plugins.spec.journal import StepKind, StepState
 
-#: Key of the row with an agent's first turn, as the block counts them.
-_PLACE = "place"
-
 
 class _Company(t.Protocol):
     """What an agent knows of those around it; see :class:`app.agents.participants.Company`."""
@@ -43,7 +40,7 @@ class Inside:
         self._seen = seen
         self._open = False
         self.journal = journal
-        self._base = self._place(journal, company.turns)
+        self._base = company.turns
         #: Calls by their agent's id: the id they were shown with.
         self._ids: dict[str, str] = {}
         before = told_key("")
@@ -56,16 +53,8 @@ class Inside:
     def __getattr__(self, name: str) -> t.Any:
         return getattr(self._outer, name)
 
-    @staticmethod
-    def _place(journal: t.Any, next_turn: int) -> int:
-        """From where on its turns are counted; the same when it is asked again by another process."""
-        row = journal.find(0, _PLACE)
-        if row is None:
-            row = journal.write(0, _PLACE, "told", "done", next_turn)
-        return int(row.value)
-
     def leave(self) -> None:
-        """It has answered: the next one's turns come after its own."""
+        """It has answered: the next one's turns come after its own, also where they come back from the journal."""
         turns = [row.turn for row in self.journal.rows() if row.kind == TURN]
         self._turn(max(turns, default=0))
 

@@ -83,8 +83,10 @@ class World:
         self.edges: frozenset[str] = frozenset()
         self.taken: tuple[str, ...] = ()
         self.ids = 0
-        #: The journal and the events as they were when they last had to be stored.
-        self.stored: tuple[Journal, int] = Journal(), 1
+        #: Questions whose answer was handed on: it is not given twice.
+        self.told_answers: frozenset[str] = frozenset()
+        #: The journal, the events and what was handed on, as they were when they last had to be stored.
+        self.stored: tuple[Journal, int, frozenset[str]] = Journal(), 1, frozenset()
 
     def fold(self) -> RunState:
         """What was told, as a run has it. Breaks on what may not come."""
@@ -95,12 +97,12 @@ class World:
 
     def store(self) -> None:
         """Everything up to here is kept."""
-        self.stored = _copied(self.journal), len(self.told)
+        self.stored = _copied(self.journal), len(self.told), self.told_answers
 
     def restart(self, lost: bool) -> None:
         """A new process: ``lost``: with what had to be stored only, else with everything."""
         if lost:
-            journal, count = self.stored
+            journal, count, self.told_answers = self.stored
             self.journal, self.told = _copied(journal), self.told[:count]
         else:
             self.journal = _copied(self.journal)
@@ -285,9 +287,11 @@ class Process:
             assert known == ask, "what is asked again is what was asked"
         self.world.store()
         self.waits.step()
-        found = [answer for ask in asks if (answer := self.world.answer(ask)) is not None]
+        left = [ask for ask in asks if ask.key not in self.world.told_answers]
+        found = [answer for ask in left if (answer := self.world.answer(ask)) is not None]
         if not found:
             raise Paused
+        self.world.told_answers |= {answer.key for answer in found}
         return found
 
 

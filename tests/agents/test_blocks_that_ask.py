@@ -156,6 +156,13 @@ def test_what_is_not_approved_goes_its_own_way_or_fails(verdict: t.Any, handle: 
     assert caught.value.output == output  # type: ignore[attr-defined]
 
 
+def test_a_further_try_asks_nobody_again() -> None:
+    world = World(silent, variables=BEFORE)
+    world.answers["answer"] = Answer("answer", "reject", 1)
+    for _ in range(2):
+        assert code_of(partial(approval.run, t.cast(t.Any, Process(world)), QUESTION)) == "rejected"
+
+
 def test_nobody_is_asked_where_it_is_not_due() -> None:
     config = approval.ApprovalConfig("Release?", when="blocks.before.sources | length == 0")
     sure = World(silent, variables={"blocks": {"before": {"content": "A draft.", "sources": [1]}}})

@@ -10,6 +10,7 @@ import pytest
 
 from app import events as ev
 from app.blocks import debate, guardrail, router, sequential, vote
+from app.errors import RunError
 from plugins.spec.decisions import Answer
 from providers.spec import ModelEvent, ModelRequest
 from tests.agents.acts import (
@@ -44,13 +45,15 @@ def voter(request: ModelRequest) -> Sequence[ModelEvent]:
 
 
 class Unsure:
-    """Names no route in its first whole answer."""
+    """Names no route in its first whole answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: int) -> None:
+        self.left = answers
         self.answered = 0
 
     def __call__(self, request: ModelRequest) -> Iterator[ModelEvent]:
-        yield from text('{"route": "left", "reason": "so"}' if self.answered else "I do not know")
+        yield from text("I do not know" if self.left else '{"route": "left", "reason": "so"}')
+        self.left -= 1 if self.left else 0
         self.answered += 1
 
 
@@ -131,10 +134,24 @@ def test_a_router_that_was_undecided_once_is_asked_only_once_more() -> None:
     def run(context: t.Any) -> t.Any:
         return router.run(context, config)
 
-    for world, output in cuts(lambda: world_of(Unsure()), run, lost=False):
+    for world, output in cuts(lambda: world_of(Unsure(1)), run, lost=False):
         assert (output["route"], world.taken) == ("left", ("route:left",))
         assert said(world)[-1:] == [ev.RouteChosen("b", "left", "so")]
         assert len(said(world)) == 1
+
+
+def test_a_router_that_stays_undecided_is_asked_twice_in_all() -> None:
+    routes = [router.Route("left", description="l")]
+    config = router.RouterConfig("model", routes, "made/m")
+
+    def run(context: t.Any) -> str:
+        with pytest.raises(RunError) as caught:
+            router.run(context, config)
+        return caught.value.code
+
+    for world, code in cuts(lambda: world_of(Unsure(9)), run, lost=False):
+        assert code == "route_undecided"
+        assert t.cast(Unsure, world.says).answered == 2
 
 
 def test_a_tie_that_was_broken_at_random_stays_broken() -> None:

@@ -314,6 +314,22 @@ def test_a_loop_whose_body_asks_goes_on_where_it_stood(office: Office) -> None:
     assert iterations == [(1, "loop"), (2, "loop"), (2, "exit")]
 
 
+def test_a_loop_goes_through_the_items_that_it_began_with(office: Office) -> None:
+    doc = document(
+        [
+            ("l", "loop", {"kind": "for_each", "items": "{{ [1, 2, 9 if blocks.t.result else 3] }}"}),
+            ("t", "tool", {"tool": held("pay"), "arguments": {"n": "{{ loop.item }}"}}),
+        ],
+        "start > l",
+        "l -loop> t",
+        "t > l",
+    )
+    run, _ = office.start(doc)
+    for n in (1, 2, 3):
+        run = office.answer(office.asked(run)[f"pay {n}"], "approve")
+    assert [result["result"] for result in office.output(run)["results"]] == ["pay 1", "pay 2", "pay 3"]
+
+
 # -- threads -------------------------------------------------------------------------------------
 
 
