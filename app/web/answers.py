@@ -134,7 +134,7 @@ def body_of(row: DecisionRow) -> dict[str, t.Any]:
         "toolCallId": row.key if row.review.get("kind") == "tool" else None,
         "review": review(row),
         "parameters": parameters(row),
-        "rememberable": True if row.subject is not None and row.thread_id is not None else None,
+        "canRemember": True if row.subject is not None and row.thread_id is not None else None,
         "createdAt": rfc3339(row.created_at),
         "expiresAt": _instant(row.expires_at),
         "answer": dict(given) or None,

@@ -135,7 +135,7 @@ def _asking(row: DecisionRow, sent: Sent, problems: t.Sequence[str] = (), status
         "draft": review.get("draft") or "",
         "reasons": review.get("reasons") or (),
         "show": [(name, _words(value)) for name, value in (review.get("show") or {}).items()],
-        "rememberable": row.subject is not None and row.thread_id is not None,
+        "can_remember": row.subject is not None and row.thread_id is not None,
         "expires_at": None if row.expires_at is None else _time(row.expires_at),
     }
     lines = str(asked["arguments"] if asked["tool"] else asked["draft"]).count("\n") + 1

@@ -73,7 +73,7 @@ def test_a_call_says_with_what_it_may_be_made(studio: Studio) -> None:
         "reasons": [],
     }
     assert shown["parameters"] == {"type": "object", "properties": {"q": {"type": "string"}}}
-    assert (shown["toolCallId"], shown["rememberable"]) == ("call_1", True)
+    assert (shown["toolCallId"], shown["canRemember"]) == ("call_1", True)
 
 
 def test_the_list_is_paged_and_filtered(studio: Studio, draft: str) -> None:
