@@ -75,7 +75,7 @@ class _Instance:
         known = durable.replay.again(self._block, self.name, self._execution, self._hash())
         if known is not None:
             return known
-        if durable.halt is not None and not self._contains:
+        if durable.halt is not None and not self._contains and not self._begun:
             self._run.scope.cancel(durable.halt)
             raise Cancelled(durable.halt)
         durable.motion.step(1)
@@ -83,6 +83,12 @@ class _Instance:
             return self._running()
         finally:
             durable.motion.step(-1)
+
+    @property
+    def _begun(self) -> bool:
+        """Whether an earlier process began this execution, and nobody has ended it."""
+        known = self._run.state.blocks.get(self.name)
+        return known is not None and known.status == "running" and known.execution == self._execution
 
     @property
     def _contains(self) -> bool:
@@ -97,7 +103,7 @@ class _Instance:
         run, block = self._run, self._block
         standing = run.state.blocks.get(self.name)
         if standing is not None:
-            if standing.execution == self._execution and standing.status == "running":
+            if self._begun:
                 self._started = standing.started_at or self._started
                 return
             if standing.final_text or standing.partial:

@@ -26,6 +26,8 @@ log = logging.getLogger("studio.runs")
 
 #: Runs that one look takes up at most.
 MOST = 50
+#: Seconds in which a run that is only to end comes to where it was; then it ends wherever it is.
+HALT_S = 1.0
 #: The age of a heartbeat elsewhere at which its process counts as dead.
 DEAD_AFTER_S = 35.0
 
@@ -75,6 +77,8 @@ class Carrier:
         if claim is None:
             return None
         run = resumed(self._services, claim, self._runs.ended_here, halt)
+        if halt is not None:
+            run.scope.deadline(HALT_S, halt)
         self._runs.begin(run, address=address)
         return run
 

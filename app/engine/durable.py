@@ -26,7 +26,8 @@ class DurableRun:
     :ivar resumed: an earlier process began it.
     :ivar leaving: it leaves this process without an end: it pauses or is handed over.
     :ivar wish: why it should end, of a run that was asked to while it was leaving.
-    :ivar halt: why it ends as soon as something would have to run anew; for a paused run that is stopped.
+    :ivar halt: why it ends as soon as something would have to run anew, or nothing but people is waited for; for a
+        paused run that is stopped.
     """
 
     def __init__(

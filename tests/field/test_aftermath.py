@@ -8,15 +8,19 @@ result of AFTERMATH-01 has no place to be: no call goes upstream again, and none
 from __future__ import annotations
 
 import json
+import os
+import signal
 import typing as t
 
 import gevent
 import pytest
 
 from app.agents.memory import NO_TEXT, UNANSWERED
-from tests.field.rig import ALL, Server, held
+from tests.field.rig import ALL, Server, Watched, held, until
+from tests.field.test_reconnect import attach
 from tests.field.test_replay import block
-from tests.field.wires import Messages, Speaker
+from tests.field.wires import Chat, Messages, Speaker
+from tests.support.graphs import graph
 from tests.support.servers import NEGOTIATE
 from tests.support.vendor import Call, Vendor
 
@@ -156,6 +160,121 @@ def test_aftermath_06_an_answer_in_many_deltas_is_one_message(
     following = say_next(served, vendor, type(speaker)(), workflow, "a6")
     (told,) = speaker.said(following.body)
     assert told.strip() == whole.strip()
+
+
+# -- durable runs --------------------------------------------------------------------------------
+
+DURABLE = {"durable": True}
+
+
+def test_aftermath_01_a_stop_during_a_tool_call_of_a_durable_run(
+    served: Server, vendor: Vendor, desk: Vendor
+) -> None:
+    speaker = Chat()
+    workflow = served.agent(speaker.model, tools=held(desk, "work"), memory=MEMORY, settings=DURABLE)
+    watched = served.watch(workflow, input="first things", conversationId="durable 1")
+    speaker_calls(vendor, speaker)
+    at_work = desk.next_call()
+    served.stop(watched.run_id)
+    assert at_work.left.wait(20)
+    assert watched.end()["code"] == "cancelled"
+    (entry,) = served.ended(watched.run_id)["toolCalls"]["agent_1"]["list"]
+    assert entry["status"] == "cancelled"
+    nothing_is_left(served, vendor, workflow, "durable 1")
+
+
+def test_aftermath_01_a_stop_while_a_call_waits_for_a_person(
+    served: Server, vendor: Vendor, desk: Vendor
+) -> None:
+    """It is not made, nobody can allow it any more, and the thread is free."""
+    tools = [{**tool, "approval": "always"} for tool in held(desk, "work")]
+    workflow = served.agent(Chat().model, tools=tools, memory=MEMORY)
+    watched = served.watch(workflow, input="first things", conversationId="durable 2")
+    speaker_calls(vendor, Chat())
+    resume = watched.end()["data"]["resume"]
+    until(lambda: served.record(watched.run_id)["status"] == "paused", "it is paused")
+    served.stop(watched.run_id)
+    until(lambda: served.record(watched.run_id)["status"] == "cancelled", "it has ended")
+    record = served.ended(watched.run_id)
+    assert record["cause"] == "stop_requested"
+    (entry,) = record["toolCalls"]["agent_1"]["list"]
+    assert entry["status"] == "cancelled"
+    answer = {"decision": "approve", "pauseId": resume["pauseId"]}
+    status, body = served.call("POST", resume["url"], body=answer)
+    assert (status, body["error"]["code"]) == (409, "not_paused")
+    nothing_is_left(served, vendor, workflow, "durable 2")
+    assert desk.calls.empty()
+
+
+def test_aftermath_01_two_agents_that_wait_for_a_person_remember_a_stop(
+    served: Server, vendor: Vendor, desk: Vendor
+) -> None:
+    """Each of them, though neither goes on."""
+    tools = [{**tool, "approval": "always"} for tool in held(desk, "work")]
+    config = {"model": Chat().model, "tools": tools, "memory": MEMORY}
+    document = graph([("a", "agent", config), ("b", "agent", config)], "start > a", "start > b")
+    watched = served.watch(served.deploy(document), input="first things", conversationId="durable 4")
+    speaker_calls(vendor, Chat())
+    speaker_calls(vendor, Chat())
+    watched.end()
+    until(lambda: served.record(watched.run_id)["status"] == "paused", "it is paused")
+    served.stop(watched.run_id)
+    until(lambda: served.record(watched.run_id)["status"] == "cancelled", "it has ended")
+    items = _memory(served, served.ended(watched.run_id)["threadId"])
+    assert sorted((item["blockId"], item["message"], "answer" in item) for item in items) == [
+        ("a", "first things", False),
+        ("b", "first things", False),
+    ]
+
+
+@pytest.mark.parametrize("then", ["stopped", "finished"])
+def test_aftermath_03_what_a_process_that_was_killed_had_half_said(
+    served: Server, vendor: Vendor, then: str
+) -> None:
+    """It was taken back, so it is kept nowhere; what the next process said counts. The message is remembered once."""
+    workflow = served.agent(
+        Chat().model, memory=MEMORY, settings={**DURABLE, "on_disconnect": "continue"}, retries=0
+    )
+    conversation = f"durable 3 {then}"
+    watched = served.watch(workflow, input="a long story", conversationId=conversation)
+    vendor.next_call().text("Once upon")
+    watched.until(lambda v: v.get("chunk") == "Once upon")
+    os.kill(served.worker, signal.SIGKILL)
+    call = vendor.next_call()
+    call.text("A long time ago")
+    if then == "finished":
+        call.finish()
+    else:
+        seen = Watched(attach(served, watched.run_id))
+        seen.until(lambda v: v.get("chunk") == "A long time ago")
+        served.stop(watched.run_id)
+        assert call.left.wait(20)
+        assert seen.end()["code"] == "cancelled"
+    record = served.ended(watched.run_id)
+    said = {} if then == "finished" else {"agent_1": "A long time ago"}
+    assert record["partialText"] == said
+    (item,) = _memory(served, record["threadId"])
+    assert item["message"] == "a long story"
+    assert item.get("answer") == ("A long time ago" if then == "finished" else None)
+    following = say_next(served, vendor, Chat(), workflow, conversation)
+    assert Chat().said(following.body) == ["A long time ago" if then == "finished" else UNANSWERED]
+    assert "Once upon" not in said_to(following)
+
+
+def speaker_calls(vendor: Vendor, speaker: Chat) -> None:
+    """Let the model say a word and call ``work``."""
+    call = vendor.next_call()
+    speaker.text(call, "Let me look. ")
+    speaker.tool(call, 0, "t1", "work", "{}")
+    speaker.finish(call, "tool_calls")
+
+
+def nothing_is_left(served: Server, vendor: Vendor, workflow: str, conversation: str) -> None:
+    """The next message is answered; the model is told of no call, and that the first message was not answered."""
+    following = say_next(served, vendor, Chat(), workflow, conversation)
+    assert Chat().said(following.body) == [UNANSWERED]
+    assert Chat().results(following.body) == []
+    assert "t1" not in said_to(following)
 
 
 # -- the sequel of REPLAY-02 ---------------------------------------------------------------------

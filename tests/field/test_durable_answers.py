@@ -82,7 +82,11 @@ def answered_in_order(it: Case, order: tuple[str, ...], *, paused_between: bool)
     made = {word: [call.body for call in it.place.desk.seen[f"{it.name}-{word}"]] for word in ANSWERS}
     assert made == {"pay": [{"sum": 7}], "drop": [], "send": [{"sum": 2}]}
     listed = [(c["id"], c["status"], c["arguments"]) for c in record["toolCalls"]["a"]["list"]]
-    assert listed == [("c0", "success", {"sum": 7}), ("c1", "error", {"sum": 1}), ("c2", "success", {"sum": 2})]
+    assert listed == [
+        ("c0", "success", {"sum": 7}),
+        ("c1", "error", {"sum": 1}),
+        ("c2", "success", {"sum": 2}),
+    ]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
@@ -288,7 +292,9 @@ def test_time_that_people_take_is_told_alike_everywhere_and_is_no_time_of_the_ru
     it.status("paused")
     before = waited_in_all(place)
     with stored(place) as link:
-        sql = ", ".join(f"{name} = {name} - {60 * MINUTE_MS}" for name in ("created_at", "started_at", "paused_at"))
+        sql = ", ".join(
+            f"{name} = {name} - {60 * MINUTE_MS}" for name in ("created_at", "started_at", "paused_at")
+        )
         link.execute(f"UPDATE runs SET {sql} WHERE id = ?", [run])
     goes_on = it.answer(asked["id"], place.servers[1], decision="approve")
     it.says("b", "Sent.")
