@@ -98,7 +98,10 @@ class Held:
 
     def _see_to(self, run_id: str, elsewhere: bool) -> None:
         runs = self._services.runs
-        here = runs.get(run_id) or runs.ended(run_id)
+        live = runs.get(run_id)
+        if live is not None and live.leaves:  # it has just come to this pause, or to another
+            return
+        here = live or runs.ended(run_id)
         if here is not None:
             for reader in self._readers.pop(run_id, ()):
                 if isinstance(here, Run) and not reader.closed:

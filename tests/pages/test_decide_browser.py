@@ -1,4 +1,4 @@
-"""The page behind a link to a decision, in a browser: read on a desk and a phone, filled in and sent without scripts."""
+"""The page behind a link to a decision, in a browser: read on desk and phone, filled in and sent without scripts."""
 
 from __future__ import annotations
 

@@ -119,6 +119,7 @@ app.extensions["studio"] = types.SimpleNamespace(
     ),
     runs=runs,
     mcp=types.SimpleNamespace(close=lambda: None),
+    observing=types.SimpleNamespace(close=lambda seconds: None),
     store=types.SimpleNamespace(close=lambda: None),
 )
 

@@ -363,6 +363,32 @@ def test_a_paused_run_can_be_stopped(studio: Studio, draft: str) -> None:
     assert studio.get(f"/api/decisions/{asked['id']}").get_json()["status"] == "cancelled"
 
 
+def test_a_thread_whose_run_is_paused_can_be_stopped(studio: Studio, draft: str) -> None:
+    run = paused(studio, draft)
+    thread = studio.get(f"/api/runs/{run}").get_json()["threadId"]
+    answer = send(studio, f"/api/threads/{thread}/stop")
+    assert (answer.status_code, answer.get_json()["outcome"]) == (202, "accepted")
+    _until(studio, run, "cancelled")
+    assert studio.get(f"/api/threads/{thread}").get_json()["status"] == "idle"
+
+
+def test_one_who_waits_is_told_that_the_run_goes_on_elsewhere(studio: Studio) -> None:
+    """Its server shuts down; the run is durable and does not end with it."""
+    workflow = studio.deploy(document("scripted/silent", settings={"durable": True}))
+    waiting = gevent.spawn(studio.execute, workflow)
+    services = studio.app.extensions["studio"]
+    with gevent.Timeout(10):
+        while not services.runs.live():
+            gevent.sleep(0.01)
+    (run,) = services.runs.live()
+    assert run.hand_over()
+    answer = waiting.get(timeout=10)
+    assert answer.status_code == 202
+    assert answer.get_json()["eventsUrl"] == f"/api/runs/{run.id}/events"
+    assert studio.get(f"/api/runs/{run.id}").get_json()["status"] == "running"
+    send(studio, f"/api/runs/{run.id}/cancel")
+
+
 # -- attaching ---------------------------------------------------------------------------------------
 
 

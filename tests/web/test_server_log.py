@@ -1,0 +1,43 @@
+"""Access lines: what of an address is not written down."""
+
+from __future__ import annotations
+
+import datetime as dt
+from types import SimpleNamespace
+
+import pytest
+from gunicorn.config import Config
+
+from app.web.server_log import ServerLog
+
+TOKEN = "tokentokentokentokentoken"
+
+
+def atoms(path: str, **more: str) -> dict[str, object]:
+    environ = {
+        "REQUEST_METHOD": "GET",
+        "RAW_URI": path,
+        "PATH_INFO": path.partition("?")[0],
+        "QUERY_STRING": path.partition("?")[2],
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        **more,
+    }
+    response = SimpleNamespace(status="200 OK", headers=[], sent=5)
+    return dict(ServerLog(Config()).atoms(response, [], environ, dt.timedelta(seconds=1)))
+
+
+@pytest.mark.parametrize("path", [f"/decide/{TOKEN}", f"/base/decide/{TOKEN}?x=1", f"/decide/{TOKEN}/"])
+def test_the_token_of_a_link_is_in_no_part_of_a_line(path: str) -> None:
+    made = atoms(path)
+    assert TOKEN not in str(made)
+    assert "/decide/-" in str(made["r"])
+
+
+def test_nor_is_that_of_the_page_a_request_came_from() -> None:
+    made = atoms("/static/decide.css", HTTP_REFERER=f"https://studio.example.org/decide/{TOKEN}")
+    assert TOKEN not in str(made)
+    assert made["f"] == "https://studio.example.org/decide/-"
+
+
+def test_other_addresses_are_as_they_are() -> None:
+    assert atoms("/api/runs/run_1?after=5")["r"] == "GET /api/runs/run_1?after=5 HTTP/1.1"
