@@ -1,163 +1,29 @@
-"""People in a run: tool calls and texts that wait for them, in this process and after it."""
+"""Tool calls that wait for people, in this process and after it; and the threads they are in."""
 
 from __future__ import annotations
 
-import json
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import gevent
 import pytest
 
 from app import events as ev
-from app.engine.recompiled import compiled
-from app.engine.registry import Run, RunRequest
-from app.engine.services import Services
-from app.store.checkpoints import DecisionRow
-from app.workflows.document import parse
-from plugins.hookspecs import hookimpl
-from plugins.spec import Tool
 from tests.engine.flows import document
-from tests.support.engine import Recorder, services
-from tests.support.shared import ROOT
-from tests.support.vendor import Call, Vendor, vendor
-
-MODEL = "openai-compatible/field"
-ANY: dict[str, t.Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
-
-
-class Desk:
-    """Registered tools that note what they did. ``look`` needs nobody, ``careful`` always a person."""
-
-    def __init__(self) -> None:
-        self.ran: list[tuple[str, t.Any]] = []
-        self.hold: gevent.event.Event | None = None
-        self.begun = gevent.event.Event()
-
-    def _tool(self, name: str, **more: t.Any) -> Tool:
-        def run(arguments: dict[str, t.Any], context: t.Any) -> str:
-            self.ran.append((name, arguments))
-            self.begun.set()
-            if self.hold is not None:
-                with context.waits.wait():
-                    self.hold.wait()
-            return f"{name} {arguments.get('n')}"
-
-        return Tool(name, name, ANY, run, **more)
-
-    @hookimpl
-    def tools(self) -> list[Tool]:
-        """See the class."""
-        return [
-            self._tool("pay"),
-            self._tool("look"),
-            self._tool("read", idempotent=True),
-            self._tool("careful", approval="always"),
-        ]
-
-
-class Office:
-    """The engine, a vendor that answers by the test's hand, and people who do."""
-
-    def __init__(self, made: Services, model: Vendor, desk: Desk) -> None:
-        self.made, self.vendor, self.desk = made, model, desk
-
-    def start(self, doc: Mapping[str, t.Any], given: str = "go", **options: t.Any) -> tuple[Run, Recorder]:
-        """Start a run."""
-        workflow = compiled(dict(doc), self.made.plugins)
-        assert workflow.durable
-        request = RunRequest(
-            options.pop("run_id", None) or self.made.clock.new_id("run"),
-            "wf_test",
-            1,
-            workflow,
-            {"message": given},
-            workflow.settings.timeout_s,
-            **options,
-        )
-        recorder = Recorder()
-        return self.made.runs.start(request, (recorder,)), recorder
-
-    def asked(self, run: Run) -> dict[str, DecisionRow]:
-        """What people are asked of a run that has paused, by tool and ``n``, or by kind."""
-        assert run.done.wait(20)
-        assert run.paused is not None
-        return {_label(row): row for row in self.made.store.decisions.open_of_run(run.id)}
-
-    def answer(self, row: DecisionRow, decision: str, **more: t.Any) -> Run:
-        """Answer a question of a run that has paused; the run goes on."""
-        remember = bool(more.get("remember"))
-        won, _ = self.made.store.decisions.answer(
-            row.id, {"decision": decision, **more}, "key_7", remember=remember
-        )
-        assert won
-        run = self.made.runs.go_on(row.run_id)
-        assert run is not None
-        return run
-
-    def next_call(self) -> Call:
-        """The next request of a model."""
-        return self.vendor.next_call()
-
-    def stream(self, run: Run) -> list[ev.RunEvent]:
-        """All that was told of a run, by whichever process."""
-        return [envelope.event for envelope in run.log]
-
-    def output(self, run: Run) -> t.Any:
-        """The output of a run that completes."""
-        assert run.done.wait(20)
-        end = self.stream(run)[-1]
-        assert isinstance(end, ev.RunCompleted), end
-        return end.output
-
-
-def _label(row: DecisionRow) -> str:
-    if row.review["kind"] == "answer":
-        return "answer"
-    return f"{row.review['tool']} {row.review['arguments'].get('n', '')}".strip()
+from tests.engine.office import MODEL, Office, agent, asks_for, cleared, held, offices, results, says
+from tests.support.vendor import Call
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Services, Vendor, Desk]]:
-    with vendor() as model, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STUDIO_OPENAI_COMPATIBLE_API_BASE", model.base)
-        folder, desk = tmp_path_factory.mktemp("office"), Desk()
-        with services(folder, {"STUDIO_HTTP_ALLOW": "127.0.0.0/8"}, plugins=(desk,)) as made:
-            yield made, model, desk
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    with offices(tmp_path_factory.mktemp("office")) as made:
+        yield made
 
 
 @pytest.fixture
-def office(opened: tuple[Services, Vendor, Desk]) -> Iterator[Office]:
-    made, model, desk = opened
-    desk.ran, desk.hold = [], None
-    desk.begun.clear()
-    yield Office(made, model, desk)
-    assert model.calls.empty(), "a request came that the test did not expect"
-
-
-def agent(*tools: t.Any, **config: t.Any) -> dict[str, t.Any]:
-    return document([("a", "agent", {"model": MODEL, "tools": list(tools), **config})], "start > a")
-
-
-def held(name: str, approval: str = "always", **more: t.Any) -> dict[str, t.Any]:
-    return {"name": name, "approval": approval, **more}
-
-
-def asks_for(call: Call, *calls: tuple[str, int]) -> None:
-    """A turn that asks for tools."""
-    for place, (name, n) in enumerate(calls):
-        function = {"name": name, "arguments": json.dumps({"n": n})}
-        call.send({"tool_calls": [{"index": place, "id": f"t{place}", "function": function}]})
-    call.finish("tool_calls")
-
-
-def says(call: Call, text: str) -> None:
-    call.text(text)
-    call.finish()
-
-
-def results(call: Call) -> list[str]:
-    return [message["content"] for message in call.body["messages"] if message["role"] == "tool"]
+def office(opened: Office) -> Iterator[Office]:
+    with cleared(opened) as made:
+        yield made
 
 
 # -- calls ---------------------------------------------------------------------------------------
@@ -434,142 +300,3 @@ def test_a_thread_goes_on_after_a_run_that_was_stopped_while_it_waited(office: O
     says(call, "Hello.")
     assert office.output(run)["content"] == "Hello."
     assert office.desk.ran == []
-
-
-# -- texts ---------------------------------------------------------------------------------------
-
-
-def review(**config: t.Any) -> list[tuple[str, str, dict[str, t.Any]]]:
-    return [
-        ("a", "agent", {"model": MODEL}),
-        ("r", "approval", {"prompt": "Release it?", **config}),
-    ]
-
-
-def test_nothing_of_a_text_is_the_answer_before_somebody_has_released_it(office: Office) -> None:
-    doc = document(review(show=["input.message"], reasons=["no source"]), "start > a", "a > r")
-    workflow = compiled(doc, office.made.plugins)
-    assert workflow.answer_agents() == ("r",)
-    run, recorder = office.start(doc)
-    says(office.next_call(), "A draft.")
-    row = office.asked(run)["answer"]
-    assert dict(row.review) == {
-        "kind": "answer",
-        "draft": "A draft.",
-        "reasons": ["no source"],
-        "prompt": "Release it?",
-        "show": {"input.message": "go"},
-    }
-    assert [e.block for e in recorder.of(ev.AnswerSettled)] == ["a"]
-    run = office.answer(row, "edit", text="A better one.")
-    output = office.output(run)
-    assert (output["content"], output["decision"], output["by"]) == ("A better one.", "edit", "key_7")
-    settled = {e.block: e.text for e in office.stream(run) if isinstance(e, ev.AnswerSettled)}
-    assert settled == {"a": "A draft.", "r": "A better one."}
-
-
-@pytest.mark.parametrize(
-    ("decision", "code"),
-    [("reject", "rejected"), ("expired", "decision_expired")],
-    ids=["rejected", "expired"],
-)
-def test_what_nobody_released_goes_its_own_way_or_fails_the_run(
-    office: Office, decision: str, code: str
-) -> None:
-    handle = "rejected" if decision == "reject" else "expired"
-    after = ("s", "set", {"values": {"said": "{{ blocks.r.decision }}: {{ blocks.r.reason }}"}})
-    edges = ("start > a", "a > r")
-    ways = {
-        handle: f"r -{handle}> s",
-        "error": "r -error> s",
-        "": "",
-    }
-    for way in ways.values():
-        blocks = [*review(deadline_s=60), after] if way else review(deadline_s=60)
-        run, _ = office.start(document(blocks, *edges, *([way] if way else [])))
-        says(office.next_call(), "A draft.")
-        row = office.asked(run)["answer"]
-        if decision == "reject":
-            run = office.answer(row, "reject", reason="no source")
-        else:
-            office.made.store.decisions.expire(row.created_at + 60_001)
-            gone_on = office.made.runs.go_on(row.run_id)
-            assert gone_on is not None
-            run = gone_on
-        assert run.done.wait(20)
-        end = office.stream(run)[-1]
-        if way:
-            assert isinstance(end, ev.RunCompleted)
-            reason = "no source" if decision == "reject" else ""
-            assert end.output == {"said": f"{decision}: {reason}"}
-        else:
-            assert isinstance(end, ev.RunFailed)
-            assert (end.code, end.block) == (code, "r")
-
-
-@pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_the_example(office: Office, decision: str) -> None:
-    doc = dict(parse((ROOT / "examples" / "approval.yaml").read_text()))
-    assert compiled(doc, office.made.plugins).answer_agents() == ("review",)
-    run, _ = office.start(doc, "A refund, please.")
-    (call,) = office.asked(run).values()
-    assert (call.review["tool"], call.review["arguments"]) == ("calculator", {"expression": "6 * 7"})
-    run = office.answer(call, "approve")
-    row = office.asked(run)["answer"]
-    assert row.review["reasons"] == ["It is about money."]
-    run = office.answer(row, decision)
-    said = row.review["draft"] if decision == "approve" else "We will come back to you."
-    assert office.output(run) == {"content": said}
-
-
-# -- a process that goes away --------------------------------------------------------------------
-
-
-def test_a_tool_that_may_be_repeated_is_and_any_other_is_told_to_be_unknown(office: Office) -> None:
-    office.desk.hold = gevent.event.Event()
-    doc = {**agent("look", "read"), "settings": {"durable": True}}
-    run, _ = office.start(doc)
-    asks_for(office.next_call(), ("look", 1), ("read", 2))
-    while len(office.desk.ran) < 2:
-        gevent.sleep(0.01)
-    assert run.hand_over()
-    assert run.done.wait(20)
-    office.desk.hold = None
-    going = office.made.runs.go_on(run.id)
-    assert going is not None
-    second = office.next_call()
-    assert results(second) == [
-        "The outcome of this call is unknown: the server stopped while it ran.",
-        "read 2",
-    ]
-    says(second, "Well.")
-    assert office.output(going)["content"] == "Well."
-    assert [name for name, _ in office.desk.ran] == ["look", "read", "read"]
-    making = [e.name for e in office.stream(going) if isinstance(e, ev.ToolExecuting)]
-    assert sorted(making) == ["look", "read"]
-
-
-@pytest.mark.parametrize(("method", "again"), [("POST", False), ("GET", True)])
-def test_a_request_that_was_sent_is_not_sent_again_unless_it_only_reads(
-    office: Office, method: str, again: bool
-) -> None:
-    doc = document(
-        [
-            ("h", "http", {"url": office.vendor.base, "method": method, "body": {"x": 1}, "retries": 2}),
-            ("s", "set", {"values": {"code": "{{ blocks.h.code }}"}}),
-        ],
-        "start > h",
-        "h -error> s",
-        settings={"durable": True},
-    )
-    run, _ = office.start(doc)
-    office.next_call()
-    assert run.hand_over()
-    assert run.done.wait(20)
-    going = office.made.runs.go_on(run.id)
-    assert going is not None
-    if again:
-        office.next_call().answer(200, b'{"y": 2}')
-        assert office.output(going)["body"] == {"y": 2}
-    else:
-        assert office.output(going) == {"code": "outcome_unknown"}
