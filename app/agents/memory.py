@@ -26,7 +26,7 @@ MOST, MOST_BYTES = 1_000, 4 * 1024 * 1024
 UNANSWERED = "(This was not answered: it was stopped before the answer was complete.)"
 NO_TEXT = "(There was no text.)"
 #: Key of the row that says that the exchange is kept.
-_KEPT = "kept"
+KEPT = "kept"
 #: Part of a model's context that is left free, since its tokens are estimated.
 _MARGIN = 0.1
 #: Tokens kept for the answer when neither the agent nor the model's capabilities say how long it may be.
@@ -68,9 +68,10 @@ class Remembered:
             self._memory.unanswered(self._asked)
             raise
         journal = self._context.journal
-        if journal.find(0, _KEPT) is None:  # else it is kept, and a process went away right after
+        if journal.find(0, KEPT) is None:  # else it is kept, and a process went away right after
+            self._context.commit()  # what is kept is what was answered, also for whoever goes on from the journal
             self._memory.append(self._asked, str(output["content"]))
-            journal.write(0, _KEPT, "told", "done")
+            journal.write(0, KEPT, "told", "done")
         return output
 
 

@@ -11,6 +11,7 @@ import typing as t
 from collections import deque
 from collections.abc import Sequence
 
+from app.agents.memory import KEPT
 from app.engine.leaving import LEAVES
 from app.errors import BlockError
 from app.store.errors import StoreFailed
@@ -93,7 +94,8 @@ class _InThread:
     def append(self, asked: str, answer: str) -> None:
         """See :class:`plugins.spec.memory.Memory`."""
         try:
-            self._write(asked, answer).wait()
+            if not self._kept_before():
+                self._write(asked, answer).wait()
         except StoreFailed as error:
             message = "The answer is complete, but could not be remembered for the thread; try again."
             raise BlockError(UNAVAILABLE, message, detail=error.message) from error
@@ -105,9 +107,20 @@ class _InThread:
         if not _stopped(self._run):
             return
         try:
-            self._write(asked, None)
+            if not self._kept_before():
+                self._write(asked, None)
         except StoreFailed:
             log.exception("run %s: a message that was stopped could not be remembered", self._run.id)
+
+    def _kept_before(self) -> bool:
+        """Whether an earlier process has kept this exchange, and went away before it could take that down: then there
+        is one more than was taken down.
+        """
+        run = self._run
+        if run.durable is None or not run.durable.resumed:
+            return False
+        noted = [step for step in run.journal.steps("told") if (step.path, step.key) == (self._block, KEPT)]
+        return run.services.store.memories.count(self._thread, run.id, self._block) > len(noted)
 
     def _write(self, asked: str, answer: str | None) -> t.Any:
         memories = self._run.services.store.memories

@@ -61,6 +61,8 @@ class Memories:
         )
         self._last = backend.prepare(select(func.max(c.position)).where(here))
         self._insert = backend.prepare(insert(memories))
+        said = (c.run_id == bindparam("run"), c.block == bindparam("block"))
+        self._count = backend.prepare(select(func.count()).where(here, *said))
         self._read = backend.prepare(_newest())
         self._page = backend.prepare(_shown())
         self._page_of_key = backend.prepare(_shown(own))
@@ -86,6 +88,14 @@ class Memories:
             link.insert(self._insert, [(thread_id, 0 if last is None else last + 1, *values)])
 
         return self._writer.submit(job, _ROW_BYTES + size)
+
+    def count(self, thread_id: str, run_id: str, block: str) -> int:
+        """How many exchanges of one agent in one run the thread keeps.
+
+        :param block: instance path of the agent. :raises StoreFailed: the database cannot be read.
+        """
+        asked = {"thread": thread_id, "run": run_id, "block": text(block)}
+        return t.cast(int, self._backend.rows(self._count, asked)[0][0])
 
     def read(self, thread_id: str, key: str, most: int, most_bytes: int) -> list[Exchange]:
         """The newest exchanges of one memory, oldest first.

@@ -50,6 +50,9 @@ class Context:
         self.keys.append(key)
         return self.kept
 
+    def commit(self) -> None:
+        """Nothing is stored here."""
+
     def render(self, template: str) -> str:
         return template.replace("{{ nothing }}", "")
 

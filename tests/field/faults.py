@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Callable
 from pathlib import Path
 
-from app.engine import asking, carrying, leaving
+from app.engine import asking, carrying, leaving, memory
 from app.engine.registry import RunRegistry
 from studio_plugin import Tool, hookimpl
 
@@ -28,6 +28,9 @@ POINTS = {
     "answered": "an answer is stored; nobody took it up",
     "claimed": "a process has taken the run; nothing of it runs",
 }
+#: The same, apart from pauses.
+REMEMBERED = "remembered"
+"""An agent's answer is kept for its thread; that is not taken down."""
 
 
 def reach(point: str, run_id: str) -> None:
@@ -49,14 +52,17 @@ def _before(owner: t.Any, name: str, point: str, run_of: Callable[..., str]) -> 
     setattr(owner, name, wrapped)
 
 
-def _after_the_pause(original: Callable[..., bool]) -> Callable[..., bool]:
-    def wrapped(run: t.Any, *args: t.Any) -> bool:
-        stored = original(run, *args)
-        if stored:
-            reach("paused", run.id)
-        return stored
+def _after(owner: t.Any, name: str, point: str, run_of: Callable[..., str]) -> None:
+    original = getattr(owner, name)
 
-    return wrapped
+    @functools.wraps(original)
+    def wrapped(*args: t.Any, **kwargs: t.Any) -> t.Any:
+        made = original(*args, **kwargs)
+        if made is not False:  # else it did not come about
+            reach(point, run_of(*args))
+        return made
+
+    setattr(owner, name, wrapped)
 
 
 @hookimpl
@@ -66,7 +72,8 @@ def tools() -> t.Sequence[Tool]:
 
 
 if VARIABLE in os.environ:
-    leaving._store = _after_the_pause(leaving._store)
+    _after(leaving, "_store", "paused", lambda run, *_: run.id)
+    _after(memory._InThread, "append", REMEMBERED, lambda kept, *_: kept._run.id)
     _before(asking.People, "_tell", "asked", lambda people, rows: people._run.id)
     _before(leaving, "_store", "pausing", lambda run, *_: run.id)
     _before(RunRegistry, "go_on", "answered", lambda runs, run_id: run_id)

@@ -361,3 +361,29 @@ def test_a_process_that_dies_around_a_pause_changes_nothing(place: Place, point:
     assert record["output"]["content"] == it.standing()["a"] == "Done."
     assert record["humanWaitMs"] >= 0
     assert it.counts() == {"a": 3, "note": 1, "send": 1}
+
+
+def test_an_answer_is_remembered_once_whenever_the_process_dies(place: Place) -> None:
+    """Also between the memory and the journal, for the agent's third time in its loop."""
+    it = Case(place, "remembers")
+    agent = it.agent("a", memory={"type": "conversation"}, prompt="{{ loop.index }}")
+    run = it.begin(
+        [("l", "loop", {"kind": "for", "times": 3}), ("a", "agent", agent), ("z", "set", SET)],
+        "start > l",
+        "l -loop> a",
+        "a > l",
+        "l -exit> z",
+    )
+    it.says("a", "Same."), it.says("a", "Same.")
+    call = it.model("a")
+    place.arm(faults.REMEMBERED, run)
+    reply(call, "Same.")
+    place.died(faults.REMEMBERED)
+    it.cut()
+    record = it.record("completed")
+    status, body = place.server.call("GET", f"/api/threads/{record['threadId']}/memory")
+    assert status == 200
+    assert [(item["message"], item["answer"]) for item in body["items"]] == [
+        (str(number), "Same.") for number in (2, 1, 0)
+    ]
+    assert it.counts() == {"a": 3}
