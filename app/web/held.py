@@ -75,6 +75,13 @@ class Held:
         if left:
             self._readers[run_id] = left
 
+    def goes_on(self, run_id: str) -> None:
+        """The run may go on in this process: let those who wait for it read on. Before anybody else can leave it, as
+        the last of its readers.
+        """
+        if run_id in self._readers:
+            self._see_to(run_id, elsewhere=False)
+
     def close(self) -> None:
         """This process ends: tell all to attach again."""
         self._closed = True

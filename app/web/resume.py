@@ -29,6 +29,7 @@ from app.web import answers, relay, runs, streaming, waiting
 from app.web.attach import Attacher
 from app.web.auth import caller
 from app.web.errors import not_found
+from app.web.held import held
 from app.web.http import client_address, read_object
 from app.web.negotiation import HEADERS, PROTOCOL
 from app.web.told import selected
@@ -97,11 +98,13 @@ def resume(
 def go_on(services: Services, run_id: str, address: str | None = None) -> Run | None:
     """Let a run go on whose question was answered; None where that is not in this process."""
     try:
-        return services.runs.go_on(run_id, address=address)
+        run = services.runs.go_on(run_id, address=address)
     except StoreFailed:
         # The answer is stored, and whoever looks for such runs finds it.
         log.exception("run %s was answered and could not be taken up at once", run_id)
         return None
+    held(current_app).goes_on(run_id)
+    return run
 
 
 def _paused_at(services: Services, run_id: str, run: Run | None) -> int:

@@ -103,6 +103,25 @@ def test_each_of_three_calls_gets_its_own_answer_on_postgresql(
     answered_in_order(it, ORDERS[-1], paused_between=paused_between)
 
 
+def test_who_waits_at_a_pause_keeps_the_run_though_the_answerer_leaves(place: Place) -> None:
+    it = Case(place, "leaves")
+    it.begin(
+        [("ask", "approval", {"prompt": "Go?", "draft": "x"}), ("a", "agent", it.agent("a"))],
+        "start > ask",
+        "ask -approved> a",
+    )
+    it.first.rest()
+    (asked,) = it.asks()
+    it.status("paused")
+    it.follow()
+    it.answer(asked["id"], decision="approve").stream.close()
+    call = it.model("a")
+    call.text("Still ")
+    it.later.upto("Still ")
+    reply(call, "here.")
+    it.end(lost=False)
+
+
 # -- races -------------------------------------------------------------------------------------
 
 
