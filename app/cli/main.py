@@ -13,7 +13,19 @@ import typing as t
 import click
 
 from app import __version__
-from app.cli import conformance, decisions, documents, inspect, keys, new_plugin, run, secrets, serve, workflows
+from app.cli import (
+    check_stream,
+    conformance,
+    decisions,
+    documents,
+    inspect,
+    keys,
+    new_plugin,
+    run,
+    secrets,
+    serve,
+    workflows,
+)
 from app.cli.context import warn
 from app.config import ConfigError
 from app.errors import ApiError, StudioError, ValidationFailed
@@ -39,6 +51,7 @@ for command in (
     secrets.secret,
     run.run,
     decisions.decisions,
+    check_stream.check_stream,
     inspect.plugins,
     inspect.capabilities,
     conformance.conformance,
