@@ -19,7 +19,7 @@ def _kinds(base: type[ev.RunEvent]) -> Iterator[type[ev.RunEvent]]:
     """The classes under ``base`` that have none under them."""
     kind: type[ev.RunEvent]
     for kind in base.__subclasses__():
-        if kind.__module__ == ev.__name__:
+        if kind.__module__.startswith(f"{ev.__name__}."):  # none that a test makes
             yield from _kinds(kind) if kind.__subclasses__() else [kind]
 
 

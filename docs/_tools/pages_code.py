@@ -67,23 +67,26 @@ def _annotations(kind: type) -> dict[str, t.Any]:
     return found
 
 
-def _subclasses(base: type) -> list[type]:
-    """All classes under ``base`` in order of definition."""
-    module = inspect.getmodule(base)
+def _subclasses(base: type, *modules: t.Any) -> list[type]:
+    """The classes under ``base`` that these modules define, in order of definition."""
     return [
         value
+        for module in modules
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, base) and value is not base
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
     ]
 
 
 def events() -> str:
     """Run events and model events."""
     from app import events as run_events
+    from app.events import agents, blocks, composites, ends, people
     from providers import spec
 
-    run = [kind for kind in _subclasses(run_events.RunEvent) if kind is not run_events.Terminal]
-    model = _subclasses(spec.ModelEvent)
+    bases = (run_events.RunEvent, run_events.Terminal, spec.ModelEvent)
+    told = _subclasses(run_events.RunEvent, blocks, agents, composites, people, ends)
+    run = [kind for kind in told if kind not in bases]
+    model = [kind for kind in _subclasses(spec.ModelEvent, spec) if kind not in bases]
     return "\n\n".join(
         [
             "# Events",

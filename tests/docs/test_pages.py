@@ -123,6 +123,15 @@ def test_generated_pages_are_fresh() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_every_run_event_is_told_of() -> None:
+    page = (ROOT / "docs" / "reference" / "events.md").read_text()
+    kinds = [vars(events)[name] for name in events.__all__]
+    told = [kind.__name__ for kind in kinds if isinstance(kind, type) and issubclass(kind, events.RunEvent)]
+    assert "RunPaused" in told
+    bases = ("RunEvent", "Terminal")
+    assert [name for name in told if name not in bases and f"\n### {name}\n" not in page] == []
+
+
 @pytest.mark.parametrize(
     ("end", "code"),
     [
