@@ -162,7 +162,8 @@ def install(app: Flask, store: Store) -> None:
         if request.method == "OPTIONS" and is_api(request.environ["PATH_INFO"]):
             return preflight()
         rule = request.url_rule
-        if rule is None:  # 404 and 405 are raised by the dispatch that follows
+        # 404, 405 and which methods there are: the dispatch that follows says so.
+        if rule is None or request.method == "OPTIONS":
             return None
         method = "GET" if request.method == "HEAD" else request.method
         row = table[rule.rule, method]

@@ -178,6 +178,18 @@ def test_preflight_allows_our_headers_and_tells_nothing_else(studio: Studio) -> 
     assert shown[0] == shown[1] == shown[2]
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"), [("/capabilities", {"GET"}), ("/decide/nobody-has-this", {"GET", "POST"})]
+)
+def test_what_is_no_api_says_its_methods_and_allows_no_other_origin(
+    studio: Studio, path: str, methods: set[str]
+) -> None:
+    answer = studio.client.options(path, headers={"Origin": "https://example.org"})
+    assert answer.status_code == 200
+    assert set(answer.allow) == {"HEAD", "OPTIONS", *methods}
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
 def test_answers_expose_the_echo_and_the_run_id_to_browsers(studio: Studio) -> None:
     answer = studio.client.get("/api/runs/x", headers={"Origin": "https://example.org"})
     assert answer.status_code == 401
