@@ -1,60 +1,19 @@
-"""Configuration: one frozen value made from environment variables.
+"""Every setting: one field of :class:`Settings`, whose metadata names its variable, its default and its meaning.
 
-Law of this room: every setting is one field of :class:`Settings` whose metadata names its variable,
-its default and its meaning; the reference page, the start-up checks and the code read that one
-declaration. Nothing else in the program reads ``STUDIO_*`` or ``PORT`` (provider addresses and keys
-excepted, which are resolved per request), and everything that is wrong is reported at once.
+Law of this room: declarations alone; the reference page, the start-up checks and the code read them.
 """
 
 from __future__ import annotations
 
-import difflib
-import os
-import re
 import typing as t
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from app import config_kinds as kinds
+from app.config import kinds
 
 if t.TYPE_CHECKING:
     from plugins.spec.mcp import McpServer
-
-#: Read by clients (the CLI over HTTP), never by the server.
-RESERVED = frozenset({"STUDIO_API_KEY", "STUDIO_URL"})
-#: Of the test suite.
-_OPEN = re.compile(r"STUDIO_TEST_[A-Z0-9_]+")
-
-
-class SettingProblem(t.NamedTuple):
-    """One variable that cannot be used: its name, its value as given, and the cure."""
-
-    variable: str
-    value: str
-    cure: str
-
-
-class ConfigError(Exception):
-    """Every unusable variable at once.
-
-    :ivar problems: in order of declaration.
-    """
-
-    def __init__(self, problems: Iterable[SettingProblem]) -> None:
-        self.problems = tuple(problems)
-        lines = [f"  {p.variable}={p.value!r}: {p.cure}" for p in self.problems]
-        super().__init__("The configuration cannot be used:\n" + "\n".join(lines))
-
-
-class SettingDoc(t.NamedTuple):
-    """One row of the configuration page: ``kind`` says which values are accepted, ``default`` is text."""
-
-    variable: str
-    field: str
-    kind: str
-    default: str
-    doc: str
 
 
 def _setting(
@@ -340,7 +299,8 @@ class Settings:
         "STUDIO_METRICS_TOKEN",
         kinds.TEXT,
         "",
-        "A token that may read /metrics, sent as Authorization: Bearer, and nothing else. Keys with scope read may too.",
+        "A token that may read /metrics, sent as Authorization: Bearer, and nothing else. Keys with scope read "
+        "may too.",
         shown="none",
         secret=True,
     )
@@ -356,66 +316,3 @@ class Settings:
         """Fill in what depends on another field, so that a Settings made in a test is complete too."""
         if not self.database_url:
             object.__setattr__(self, "database_url", f"sqlite:///{self.data_dir / 'studio.db'}")
-
-
-#: What the server was started with: gunicorn.conf.py leaves it here for the workers, so that one which begins later
-#: reads no file that has changed since, and none that is broken now.
-started: Settings | None = None
-
-
-def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings of ``environ`` (default: the process's). An empty variable counts as unset.
-
-    :raises ConfigError: naming every variable that cannot be used, its value and the cure.
-    """
-    env = os.environ if environ is None else environ
-    values: dict[str, t.Any] = {}
-    problems: list[SettingProblem] = []
-    for item in fields(Settings):
-        text = env.get(item.metadata["variable"], "").strip()
-        if not text:
-            continue
-        try:
-            values[item.name] = item.metadata["kind"].parse(text)
-        except ValueError as error:
-            shown = "(hidden)" if item.metadata["secret"] else text
-            problems.append(SettingProblem(item.metadata["variable"], shown, str(error)))
-    if problems:
-        raise ConfigError(problems)
-    return Settings(**values)
-
-
-def unknown_names(environ: Mapping[str, str], also: Iterable[str] = ()) -> list[tuple[str, str | None]]:
-    """``STUDIO_*`` names of ``environ`` that mean nothing, each with the nearest one that does (or None).
-
-    :param also: names that mean something to somebody else (the settings of provider families, contract section 12).
-    """
-    known = {item.metadata["variable"] for item in fields(Settings)} | RESERVED | set(also)
-    found = []
-    for name in sorted(environ):
-        if name.startswith("STUDIO_") and name not in known and not _OPEN.fullmatch(name):
-            near = difflib.get_close_matches(name, sorted(known), 1, 0.7)
-            found.append((name, near[0] if near else None))
-    return found
-
-
-def describe() -> list[SettingDoc]:
-    """Every setting in order of declaration, for the generated configuration page."""
-    return [
-        SettingDoc(
-            item.metadata["variable"],
-            item.name,
-            item.metadata["kind"].title,
-            _default_text(item),
-            item.metadata["doc"],
-        )
-        for item in fields(Settings)
-    ]
-
-
-def _default_text(item: t.Any) -> str:
-    if item.metadata["shown"] is not None:
-        return str(item.metadata["shown"])
-    if item.default is MISSING:  # every field has one; keeps the page honest if that changes
-        return "required"
-    return f"{item.default:g}" if isinstance(item.default, float) else str(item.default)

@@ -145,7 +145,9 @@ def _apps(text: str) -> tuple[tuple[str, str], ...]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, target = (side.strip() for side in part.partition("="))
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or not re.fullmatch(r"[\w.]+:[\w.]+", target):
-            raise ValueError(f"{part!r} is no name=module:attribute, such as support=my_package.graphs:support")
+            raise ValueError(
+                f"{part!r} is no name=module:attribute, such as support=my_package.graphs:support"
+            )
         if name in found:
             raise ValueError(f'two graphs are called "{name}"; rename one')
         found[name] = target
