@@ -29,12 +29,13 @@ _MS = 1_000_000
 
 
 class Opened:
-    """A span that has not ended. ``context`` is what its children are given."""
+    """A span that has not ended. ``began``: epoch ms. ``context`` is what its children are given."""
 
-    __slots__ = ("context", "span", "type")
+    __slots__ = ("began", "context", "span", "type")
 
-    def __init__(self, span: trace.Span, type: str = "") -> None:
+    def __init__(self, span: trace.Span, began: int, type: str = "") -> None:
         self.span = span
+        self.began = began
         self.type = type
         self.context = trace.set_span_in_context(span, Context())
 
@@ -55,7 +56,7 @@ class RunSpans:
         self._common = {"studio.run.id": run.id}
         if run.request.thread_id is not None:
             self._common[names.CONVERSATION] = run.request.thread_id
-        self._root = Opened(first.span(tracing, run, self._common))
+        self._root = Opened(first.span(tracing, run, self._common), self.now_ms())
         self._blocks: dict[str, Opened] = {}
         self._speakers: dict[str, Opened] = {}
         self._tools: dict[tuple[str, str], Opened] = {}
@@ -104,8 +105,11 @@ class RunSpans:
         attributes: dict[str, t.Any],
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> trace.Span:
-        """A span under another one."""
+        """A span under another one, and not before it: instants in events are older than the event, and in a part of
+        a run that goes on those of earlier parts are told.
+        """
         attributes.update(self._common)
+        ts = max(ts, parent.began)
         return self._tracer.start_span(name, parent.context, kind, attributes, start_time=ts * _MS)
 
     def _block(self, path: str, ts: int) -> Opened:
@@ -121,15 +125,20 @@ class RunSpans:
         return found
 
     def _open_block(self, ts: int, event: ev.BlockStarted) -> Opened:
-        parent = next(
-            (self._blocks[path] for path in self._places.around(event.block) if path in self._blocks),
-            self._root,
-        )
+        parent = self._around(event.block, ts)
         config = self._places.config(event.block)
         name, attributes = blocks.begun(event, config)
-        opened = Opened(self.start(parent, name, ts, attributes), event.type)
+        opened = Opened(self.start(parent, name, ts, attributes), ts, event.type)
         self._blocks[event.block] = opened
         return opened
+
+    def _around(self, path: str, ts: int) -> Opened:
+        """The span of what runs the block at ``path``."""
+        for outer in self._places.around(path):
+            state = self._run.state.blocks.get(outer)
+            if outer in self._blocks or (state is not None and state.status == "running"):
+                return self._block(outer, ts)
+        return self._root
 
     def _speaker(self, block: str, ts: int) -> Opened:
         """What a model call or a tool of a block stands under: who speaks in it, else the block."""
@@ -152,7 +161,7 @@ class RunSpans:
         self, block: str, parent: Opened, name: str, attributes: dict[str, t.Any], ts: int
     ) -> Opened:
         attributes = {names.OPERATION: "invoke_agent", "studio.block.id": block, **attributes}
-        made = self._speakers[block] = Opened(self.start(parent, name, ts, attributes))
+        made = self._speakers[block] = Opened(self.start(parent, name, ts, attributes), ts)
         return made
 
     def _end_speaker(self, block: str, ts: int, name: str | None = None, status: str = "executed") -> None:
@@ -200,8 +209,7 @@ class RunSpans:
 
     def _block_finished(self, ts: int, event: ev.BlockFinished) -> None:
         if event.status == "skipped":
-            at = next((p for p in self._places.around(event.block) if p in self._blocks), None)
-            span = self._root.span if at is None else self._blocks[at].span
+            span = self._around(event.block, ts).span
             span.add_event("block_skipped", {"studio.block.id": event.block}, ts * _MS)
             return
         opened = self._block(event.block, ts)
@@ -221,13 +229,14 @@ class RunSpans:
             names.CALL_ID: event.id,
             "studio.block.id": event.block,
         }
-        span = self.start(self._speaker(event.block, ts), f"execute_tool {event.name}", event.at, attributes)
-        self._tools[event.block, event.id] = Opened(span)
+        parent = self._speaker(event.block, ts)
+        span = self.start(parent, f"execute_tool {event.name}", event.at, attributes)
+        self._tools[event.block, event.id] = Opened(span, parent.began)
 
     def _tool_finished(self, ts: int, event: ev.ToolFinished) -> None:
         opened = self._tools.pop((event.block, event.id), None)
         if opened is None:
-            opened = self._never_ran(ts, event)
+            opened = self._not_seen(ts, event)
         span = opened.span
         if self.content is not None:
             if event.arguments is not None:
@@ -235,21 +244,28 @@ class RunSpans:
             span.set_attribute(names.RESULT, self.content.value(event.result))
         if event.status == "error":
             self.failed(span, "tool_error", None)
-        _end(span, event.at, event.status)
+        _end(span, max(event.at, opened.began), event.status)
 
-    def _never_ran(self, ts: int, event: ev.ToolFinished) -> Opened:
-        """The span of a call that could not be made. Its name is what the model wrote, so it may be anything."""
-        attributes = {
+    def _not_seen(self, ts: int, event: ev.ToolFinished) -> Opened:
+        """The span of a call whose begin was not seen: it could not be made, or an earlier part of the run made it.
+
+        The name of one that could not be made is what the model wrote, so it may be anything.
+        """
+        state = self._run.state.blocks.get(event.block)
+        call = None if state is None else state.calls.get(event.id)
+        ran = call is not None and call.executing
+        attributes: dict[str, t.Any] = {
             names.OPERATION: "execute_tool",
             names.CALL_ID: event.id,
             "studio.block.id": event.block,
-            "studio.tool.executed": False,
+            "studio.tool.executed": ran,
         }
-        known = self.content is not None or event.name in self._run.services.plugins.tools
+        known = ran or self.content is not None or event.name in self._run.services.plugins.tools
         name = f"execute_tool {event.name}" if known else "execute_tool"
         if known:
             attributes[names.TOOL] = event.name
-        return Opened(self.start(self._speaker(event.block, ts), name, event.started_at, attributes))
+        parent = self._speaker(event.block, ts)
+        return Opened(self.start(parent, name, event.started_at, attributes), parent.began)
 
     def _turn_ended(self, ts: int, event: ev.TurnEnded) -> None:
         if event.reason == "fallback":
