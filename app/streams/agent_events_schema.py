@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from app.events import GapReason, ResetReason, ToolStatus
+from app.streams.schema_document import schema_document
 
 Instant = t.Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Milliseconds = t.Annotated[int, Meta(ge=0)]
@@ -223,15 +224,15 @@ def agent_events(*, closed: bool = False) -> dict[str, t.Any]:
 
     :param closed: forbid members that are not described, to hold the server to the description.
     """
-    schema = _schema(
+    schema = schema_document(
         "agent-events-v1",
+        __name__,
         "Data of one frame, for clients that sent X-Studio-Stream-Protocol. Ignore events and members you do not "
         "know; `seq` and `turn` are reserved. Frames carry `id: <runId>:<seq>`.",
         _NEGOTIATED,
+        closed=closed,
     )
     if not closed:
-        for definition in schema["$defs"].values():
-            definition.pop("additionalProperties", None)
         # Open objects would let an event that is not known pass for answer text.
         schema["$defs"]["AnswerText"]["properties"]["event"] = False
     return schema
@@ -239,21 +240,10 @@ def agent_events(*, closed: bool = False) -> dict[str, t.Any]:
 
 def agent_text() -> dict[str, t.Any]:
     """The JSON Schema of one frame's data for clients without the protocol header."""
-    return _schema(
+    return schema_document(
         "agent-text",
+        __name__,
         "Data of one frame, for clients without a protocol header: settled text only. Nothing is ever added.",
         _SETTLED,
+        closed=True,
     )
-
-
-def _schema(name: str, description: str, frames: t.Sequence[t.Any]) -> dict[str, t.Any]:
-    branches, definitions = msgspec.json.schema_components(frames, ref_template="#/$defs/{name}")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:studio:events:{name}",
-        "$comment": "Generated from app/streams/agent_events_schema.py; never edit, run `make docs`.",
-        "title": name,
-        "description": description,
-        "oneOf": list(branches),
-        "$defs": definitions,
-    }

@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from app.streams.agent_events_schema import Count, Instant, Milliseconds
 from app.streams.run_event_schema import Missing
+from app.streams.schema_document import schema_document
 
 
 class GraphData(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,7 +137,7 @@ class Review(Reviewed, kw_only=True):
     expires_at: Instant | UnsetType = UNSET
 
 
-class Price(GraphData):
+class Cost(GraphData):
     """`total` is absent when the price of a model is unknown."""
 
     total: t.Annotated[float, Meta(ge=0)] | UnsetType = UNSET
@@ -159,7 +160,7 @@ class ChatResponse(GraphData, kw_only=True):
     content: str
     citations: list[t.Any]
     guardrail_decisions: list[dict[str, t.Any]]
-    cost: Price
+    cost: Cost
     status: t.Literal["complete", "paused_for_review"]
     review: Review | UnsetType = UNSET
     others: list[Asked] | UnsetType = UNSET
@@ -252,17 +253,11 @@ def graph_events(*, closed: bool = False) -> dict[str, t.Any]:
         )
         for row in EVENTS
     ]
-    branches, definitions = msgspec.json.schema_components(frames, ref_template="#/$defs/{name}")
-    if not closed:
-        for definition in definitions.values():
-            definition.pop("additionalProperties", None)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:studio:events:graph",
-        "$comment": "Generated from app/streams/graph_event_schema.py; never edit, run `make docs`.",
-        "title": "graph",
-        "description": "One frame of POST /chat: the name on its `event:` line, and the data. Ignore events and "
-        "members you do not know. Frames carry `id: <runId>:<seq>`.",
-        "oneOf": list(branches),
-        "$defs": definitions,
-    }
+    return schema_document(
+        "graph",
+        __name__,
+        "One frame of POST /chat: the name on its `event:` line, and the data. Ignore events and members you do not "
+        "know. Frames carry `id: <runId>:<seq>`.",
+        frames,
+        closed=closed,
+    )

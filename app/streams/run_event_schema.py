@@ -17,6 +17,7 @@ from app.events import GapReason, RunStatus, ToolStatus
 from app.streams.agent_events_schema import Count, Instant, Milliseconds
 from app.streams.run_event_data import MIRRORED
 from app.streams.run_event_levels import EVENTS
+from app.streams.schema_document import schema_document
 
 Index = Count
 
@@ -384,17 +385,11 @@ def run_events(*, closed: bool = False) -> dict[str, t.Any]:
     :param closed: forbid members that are not described, to hold the server to the description.
     """
     frames = [_frame(row.type, row.when) for row in EVENTS]
-    branches, definitions = msgspec.json.schema_components(frames, ref_template="#/$defs/{name}")
-    if not closed:
-        for definition in definitions.values():
-            definition.pop("additionalProperties", None)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:studio:events:runs",
-        "$comment": "Generated from app/streams/run_event_schema.py; never edit, run `make docs`.",
-        "title": "runs",
-        "description": "Data of one frame of POST /api/workflows/{id}/runs. Ignore types and members you do not know. "
+    return schema_document(
+        "runs",
+        __name__,
+        "Data of one frame of POST /api/workflows/{id}/runs. Ignore types and members you do not know. "
         "Frames carry `id: <runId>:<seq>`; there is no `event:` line.",
-        "oneOf": list(branches),
-        "$defs": definitions,
-    }
+        frames,
+        closed=closed,
+    )
