@@ -11,8 +11,11 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
 _MAX_DEPTH = 32
-_DETAILS = (("input_token_details", "cache_read", "cacheRead"), ("input_token_details", "cache_creation", "cacheWrite"),
-            ("output_token_details", "reasoning", "reasoning"))  # fmt: skip
+_DETAILS = (
+    ("input_token_details", "cache_read", "cacheRead"),
+    ("input_token_details", "cache_creation", "cacheWrite"),
+    ("output_token_details", "reasoning", "reasoning"),
+)
 
 
 def pieces(message: t.Any) -> Iterator[tuple[t.Literal["text", "thinking", "redacted"], str]]:

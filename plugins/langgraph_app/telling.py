@@ -32,13 +32,13 @@ class Ended:
     result: t.Any
 
 
-def _ended(task: str) -> str:
+def _end_note(task: str) -> str:
     """The key of the note that a task's end was told."""
     return f"ended {task}"
 
 
-def plain(path: str) -> str:
-    """A node's id, of an instance."""
+def _node_id(path: str) -> str:
+    """Of which node an instance is."""
     return re.sub(r"\[\d+\]", "", path)
 
 
@@ -112,12 +112,12 @@ class Telling:
         self.interrupts = {}
         for each in ended:
             self._done.add(each.id)
-            if self._context.recall(_ended(each.id)) is None:
+            if self._context.recall(_end_note(each.id)) is None:
                 self._catch_up(each)
 
     def _catch_up(self, ended: Ended) -> None:
         named = self._nodes.get(ended.home, ended.name)
-        around = [node for node in self._context.open_nodes() if plain(node.path) == ended.home]
+        around = [node for node in self._context.open_nodes() if _node_id(node.path) == ended.home]
         if named is not None and (around or not ended.home):
             node = self._context.start(named.node.id, around[0] if around else None, ended.several)
             self._finished(_Task(node, named, None), named, ended.id, ended.result)
@@ -166,7 +166,7 @@ class Telling:
             if node.path.startswith(f"{task.node.path}/"):
                 node.finished({})
         task.node.finished(self._output(task, named, result))
-        self._context.note(_ended(task_id), True)
+        self._context.note(_end_note(task_id), True)
         self._context.commit()
 
     def _output(self, task: _Task, named: Named, result: t.Any) -> dict[str, t.Any]:

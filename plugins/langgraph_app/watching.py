@@ -75,9 +75,7 @@ class Watcher(BaseCallbackHandler):
         self, serialized: t.Any, inputs: t.Any, *, run_id: UUID, metadata: t.Any = None, **kwargs: t.Any
     ) -> None:
         """A node, or something in one."""
-        if (
-            metadata and "langgraph_node" in metadata
-        ):  # else it is the graph itself, in the run's own greenlet
+        if metadata and "langgraph_node" in metadata:  # else the graph itself, in the run's own greenlet
             self._enter(run_id)
 
     def on_chat_model_start(
