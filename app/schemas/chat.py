@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from app.errors import Problem, ValidationFailed
 from app.schemas import derive
+from app.schemas.answers import MAX_REASON
 from app.schemas.paths import in_document_order
 
 #: Most messages of one request.
@@ -106,14 +107,15 @@ class ChatResumeBody:
         metadata={"doc": "Which question is answered; needed when several are open.", "most": 255},
     )
     reason: str | None = dataclasses.field(
-        default=None, metadata={"doc": "Why. Of a call that is rejected, the model is told.", "most": 10_000}
+        default=None,
+        metadata={"doc": "Why. Of a call that is rejected, the model is told.", "most": MAX_REASON},
     )
     edited_arguments: Mapping[str, t.Any] | None = dataclasses.field(
         default=None, metadata={"doc": "With `edit`, of a call: what it is made with instead."}
     )
     remember: bool = dataclasses.field(
         default=False,
-        metadata={"doc": "With `approve`, of a call: approve its tool for the rest of the thread."},
+        metadata={"doc": "With `approve` or `edit`, of a call: approve its tool for the rest of the thread."},
     )
 
 

@@ -11,7 +11,7 @@ import hashlib
 import secrets
 import typing as t
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sqlalchemy import bindparam, func, literal_column, select, text, update
 
@@ -46,6 +46,9 @@ class DecisionFilter:
     run_id: str | None = None
     thread_id: str | None = None
     key_id: str | None = None
+
+
+_FILTERS = tuple(each.name for each in fields(DecisionFilter))
 
 
 class Decisions:
@@ -224,9 +227,6 @@ class Decisions:
 
     def _all(self, statement: Statement, values: dict[str, t.Any]) -> t.Sequence[DecisionRow]:
         return [decision(row) for row in self._backend.rows(statement, values)]
-
-
-_FILTERS = ("state", "workflow_id", "run_id", "thread_id", "key_id")
 
 
 def _hash(token: str) -> bytes:

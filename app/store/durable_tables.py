@@ -58,10 +58,10 @@ run_logs = Table(
     PrimaryKeyConstraint("run_id", "first"),
 )
 
-#: One row per question to a person. ``state``: ``open``, ``answered``, ``expired``, ``cancelled`` (its run has ended).
-#: ``answered_at`` is of answered and expired ones; ``taken_at``: when the run took note of that, or ended without.
-#: ``review`` and ``answer`` are JSON; ``answered_by`` is for the record; ``token_hash`` is the SHA-256 of the one-time
-#: token of its link.
+#: One row per question to a person. ``state``: ``open``, ``answered``, ``expired``, ``cancelled`` (nobody waits for it
+#: any more). ``answered_at`` is of answered and expired ones; ``taken_at``: when the run took note of that, or ended
+#: without. ``review`` and ``answer`` are JSON; ``answered_by`` is for the record; ``token_hash`` is the SHA-256 of the
+#: one-time token of its link.
 decisions = Table(
     "decisions",
     metadata,

@@ -28,7 +28,11 @@ _TIME = frozenset({"block_timeout", "workflow_timeout"})
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """See the module."""
+    """Why a turn came to no answer.
+
+    :ivar code: stable. :ivar retryable: the same message may well succeed a little later.
+    :ivar status: of the JSON answer.
+    """
 
     code: str
     message: str
