@@ -63,9 +63,8 @@ class Inside:
 
         def within(job: t.Callable[[BlockContext], None]) -> t.Callable[[BlockContext], None]:
             def run(outer: BlockContext) -> None:
-                inner = object.__new__(
-                    type(self)
-                )  # not copy: it asks for attributes of an object without any
+                # Not copy.copy: it asks for attributes of an object that has none, and __getattr__ needs one.
+                inner = object.__new__(type(self))
                 inner.__dict__.update(self.__dict__, _outer=outer)
                 job(t.cast(BlockContext, inner))
 

@@ -103,10 +103,8 @@ class NodeExecution:
 
     def _say(self, piece: _Piece) -> None:
         text, thinks, redacted = piece
-        if (
-            self.state.turn >= 0 and self.state.turn != self._turn
-        ):  # the last message's: another has its place
-            self._close("iteration")
+        if self.state.turn >= 0 and self.state.turn != self._turn:
+            self._close("iteration")  # the last message's: another takes its place
         if thinks:
             self._emit(ev.ThinkingDelta(self.path, self._turn, text, redacted))
         else:
