@@ -15,9 +15,8 @@ from app.cli import deciding
 from app.cli.context import open_store, settings, table
 from app.cli.remote import Server
 from app.errors import ApiError
-from app.schemas.answers import AnswerBody, load_answer
+from app.schemas.answers import STATUSES, AnswerBody, load_answer
 
-STATUSES = ("open", "answered", "expired", "cancelled")
 _PAGE = 100
 
 

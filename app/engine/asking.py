@@ -17,7 +17,7 @@ from app import events as ev
 from app.agents import hashes
 from app.engine import approvals
 from app.errors import RunError
-from app.store.checkpoints import DecisionRow
+from app.store.checkpoints import PARAMETERS, DecisionRow
 from plugins.spec.decisions import Answer, Ask, Verdict
 
 if t.TYPE_CHECKING:
@@ -118,7 +118,7 @@ class People:
         :raises RunError: ``journal_mismatch``.
         """
         place = _at(block, ask)
-        review = {**review_of(ask), **({"parameters": ask.parameters} if ask.parameters else {})}
+        review = {**review_of(ask), **({PARAMETERS: ask.parameters} if ask.parameters else {})}
         made = hashes.of(review)
         known = self._rows.get(place)
         if known is not None:
@@ -156,9 +156,8 @@ class People:
         new = [row for row in rows if row.id not in self._told]
         for row in new:
             self._told.add(row.id)
-            shown = {name: value for name, value in row.review.items() if name != "parameters"}
             call = row.key if row.review.get("kind") == "tool" else None
-            self._run.emitter.emit(ev.DecisionRequested(row.path, row.id, shown, call, row.expires_at))
+            self._run.emitter.emit(ev.DecisionRequested(row.path, row.id, row.shown, call, row.expires_at))
             self._settle(row)
         if new:
             self._durable.keeper.changed()

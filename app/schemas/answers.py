@@ -14,6 +14,8 @@ from app.errors import ValidationFailed
 from app.schemas import derive
 from app.schemas.paths import in_document_order
 
+#: What may have become of a decision, as the API says it.
+STATUSES = ("open", "answered", "expired", "cancelled")
 #: Most characters of a reason.
 MAX_REASON = 10_000
 

@@ -49,6 +49,10 @@ class LogBatch(t.NamedTuple):
     data: bytes
 
 
+#: Of what is stored of a question: what people are shown is without it.
+PARAMETERS: t.Final = "parameters"
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionRow:
     """A decision: one question to a person.
@@ -56,7 +60,7 @@ class DecisionRow:
     :ivar id: ``dec_…``, everywhere the pause id. :ivar workflow_id, key_id, thread_id: those of its run.
     :ivar path, execution, turn, key: what it belongs to; one decision per run and key.
     :ivar node: the block's name on the graph and run surfaces.
-    :ivar review: what the person is shown. :ivar input_hash: of what was asked about.
+    :ivar review: what the person is shown, and :data:`PARAMETERS` of a call. :ivar input_hash: of what was asked about.
     :ivar subject: what can be approved for the rest of the thread; None: nothing can.
     :ivar state: ``open``, ``answered``, ``expired``, ``cancelled`` (nobody waits for it any more).
     :ivar answer: as it was given to :meth:`app.store.decisions.Decisions.answer`.
@@ -84,6 +88,17 @@ class DecisionRow:
     answered_by: str | None = None
     answered_at: int | None = None
     taken_at: int | None = None
+
+    @property
+    def shown(self) -> dict[str, t.Any]:
+        """What the person is shown."""
+        return {name: value for name, value in self.review.items() if name != PARAMETERS}
+
+    @property
+    def parameters(self) -> Mapping[str, t.Any] | None:
+        """The JSON Schema that arguments have to fit, of a call where it is known."""
+        found = self.review.get(PARAMETERS)
+        return found if isinstance(found, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ through; the others are told who was first, and when. It knows no request: who m
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.clock import rfc3339
@@ -31,9 +31,6 @@ class Names:
 
 
 OURS = Names()
-
-#: Of what is stored of a question: what people are shown is without it.
-PARAMETERS = "parameters"
 
 
 def open_decision(store: Store, run_id: str, pause_id: str | None, names: Names = OURS) -> DecisionRow:
@@ -110,17 +107,6 @@ def stored(body: AnswerBody) -> dict[str, t.Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def review(row: DecisionRow) -> dict[str, t.Any]:
-    """What people are shown of a question."""
-    return {name: value for name, value in row.review.items() if name != PARAMETERS}
-
-
-def parameters(row: DecisionRow) -> Mapping[str, t.Any] | None:
-    """The JSON Schema that arguments have to fit, of a call where it is known."""
-    found = row.review.get(PARAMETERS)
-    return found if isinstance(found, Mapping) else None
-
-
 def body_of(row: DecisionRow) -> dict[str, t.Any]:
     """A decision as the API says it."""
     given = row.answer or {}
@@ -132,8 +118,8 @@ def body_of(row: DecisionRow) -> dict[str, t.Any]:
         "workflowId": row.workflow_id,
         "blockId": row.node,
         "toolCallId": row.key if row.review.get("kind") == "tool" else None,
-        "review": review(row),
-        "parameters": parameters(row),
+        "review": row.shown,
+        "parameters": row.parameters,
         "canRemember": True if row.subject is not None and row.thread_id is not None else None,
         "createdAt": rfc3339(row.created_at),
         "expiresAt": _instant(row.expires_at),
@@ -219,7 +205,7 @@ def _edited(row: DecisionRow, body: AnswerBody, names: Names) -> Iterator[Proble
     if body.arguments is None:
         yield Problem(names.arguments, "is missing; edit says with which arguments the call is made")
         return
-    schema = parameters(row)
+    schema = row.parameters
     if schema is not None:
         for where, message in json_schema.checker(schema).problems(body.arguments):
             dot = "." if where and not where.startswith("[") else ""

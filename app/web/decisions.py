@@ -14,7 +14,7 @@ from flask import Blueprint, Flask, Response, request
 
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
-from app.schemas.answers import AnswerBody, load_answer
+from app.schemas.answers import STATUSES, AnswerBody, load_answer
 from app.store.decisions import DecisionFilter
 from app.web import answers, runs
 from app.web.auth import caller
@@ -27,7 +27,6 @@ if t.TYPE_CHECKING:
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
-STATUSES = ("open", "answered", "expired", "cancelled")
 
 _FILTERS = {
     "status": "state",

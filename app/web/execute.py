@@ -21,7 +21,7 @@ from app.web import entering, streaming, waiting
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import unauthorized
-from app.web.http import client_address, read_object
+from app.web.http import client_address, read_object, refuse_idempotency_key
 from app.web.negotiation import SETTLED, Negotiation, check_flags, negotiate
 from app.workflows import selectors
 
@@ -44,11 +44,7 @@ class Executor:
         if anonymous:
             self._require_public(workflow_id, None)
         data = read_object()
-        if "HTTP_IDEMPOTENCY_KEY" in request.environ:
-            problem = Problem(
-                "Idempotency-Key", "repeated requests are not recognised yet; leave the header out"
-            )
-            raise ValidationFailed([problem], code="not_supported")
+        refuse_idempotency_key()
         body = load_execute(data)
         if anonymous and body.asynchronous:
             problem = Problem(

@@ -11,7 +11,7 @@ import typing as t
 from flask import Blueprint, Flask, Response, g, request
 
 from app.engine.registry import RunRequest
-from app.errors import Problem, ValidationFailed
+from app.errors import ValidationFailed
 from app.schemas.chat import ChatBody, load_chat
 from app.streams.rights import Rights
 from app.streams.topology import topology
@@ -23,7 +23,7 @@ from app.web.entering import enter
 from app.web.errors import unauthorized
 from app.web.graph_answer import Listener
 from app.web.graph_reader import graph_events
-from app.web.http import client_address, read_object, read_query
+from app.web.http import client_address, read_object, read_query, refuse_idempotency_key
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -42,11 +42,7 @@ class Graph:
         who = caller()
         data = read_object()
         self._let_in(data.get("workflow"))
-        if "HTTP_IDEMPOTENCY_KEY" in request.environ:
-            problem = Problem(
-                "Idempotency-Key", "repeated requests are not recognised yet; leave the header out"
-            )
-            raise ValidationFailed([problem], code="not_supported")
+        refuse_idempotency_key()
         body = load_chat(data)
         found = self._find(body.workflow)
         anonymous = who.key_id is None

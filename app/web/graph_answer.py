@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import typing as t
 
-from flask import Response, request
+from flask import Response
 
 from app.events import Envelope
 from app.streams.graph_events import GraphEvents
 from app.streams.graph_failures import Failure
 from app.streams.replay import Replay
+from app.web import waiting
 from app.web.http import json_response, request_id
-from app.web.watch import watch_request
 
 if t.TYPE_CHECKING:
     from app.engine.run import Run
@@ -54,16 +54,8 @@ class Listener:
 
     def answer(self, run: Run) -> Response:
         """The answer, once there is one. A caller who leaves counts as a reader who has left."""
-        left = []
-
-        def leave() -> None:
-            left.append(True)
-            run.reader_gone(self)
-
-        with watch_request(request.environ, leave):
-            run.done.wait()
-        if left:  # nobody reads this; the status is for the access log
-            return Response(status=499)
+        if not waiting.waited(run, self):
+            return waiting.nobody()
         found = self._projection
         if found.failure is not None:
             response = self._failed(found.failure)

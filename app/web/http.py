@@ -119,6 +119,16 @@ def malformed_body() -> ApiError:
     return ApiError(400, "validation_failed", message, headers={"Connection": "close"})
 
 
+def refuse_idempotency_key() -> None:
+    """Nobody may believe that a repeated request starts one run.
+
+    :raises ValidationFailed: ``not_supported``: the request has the header.
+    """
+    if "HTTP_IDEMPOTENCY_KEY" in request.environ:
+        problem = Problem("Idempotency-Key", "repeated requests are not recognised yet; leave the header out")
+        raise ValidationFailed([problem], code="not_supported")
+
+
 def read_query(*known: str) -> tuple[dict[str, str], list[Problem]]:
     """The request's query parameters, and what is wrong with their names: unknown, or given twice."""
     problems = []

@@ -23,7 +23,7 @@ from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.entering import enter
 from app.web.errors import unauthorized
-from app.web.http import client_address, read_object
+from app.web.http import client_address, read_object, refuse_idempotency_key
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -47,11 +47,7 @@ class RunEventsView:
             raise unauthorized("Send your key in the header X-API-Key; this workflow is not public.")
         _check_accept(request.environ.get("HTTP_ACCEPT", ""))
         data = read_object()
-        if "HTTP_IDEMPOTENCY_KEY" in request.environ:
-            problem = Problem(
-                "Idempotency-Key", "repeated requests are not recognised yet; leave the header out"
-            )
-            raise ValidationFailed([problem], code="not_supported")
+        refuse_idempotency_key()
         body = load_runs(data)
         if body.include_thinking and anonymous:
             raise ValidationFailed([Problem("includeThinking", "needs a key; send it in X-API-Key")])

@@ -22,10 +22,10 @@ if t.TYPE_CHECKING:
     from app.streams.rights import Rights
 
 
-def answer_of(run: Run, reader: object, selections: t.Sequence[Selection] | None, rights: Rights) -> Response:
-    """The answer to the current request, once the run has ended, pauses, or goes on in another process.
+def waited(run: Run, reader: object) -> bool:
+    """Wait until the run has ended, pauses, or leaves this process; whether the caller is still there.
 
-    :param reader: counted as one of the run's already.
+    :param reader: counted as one of the run's; it leaves with the caller.
     """
     left: list[bool] = []
 
@@ -35,8 +35,21 @@ def answer_of(run: Run, reader: object, selections: t.Sequence[Selection] | None
 
     with watch_request(request.environ, leave):
         run.done.wait()
-    if left:  # nobody reads this; the status is for the access log (contract 11)
-        return Response(status=499)
+    return not left
+
+
+def nobody() -> Response:
+    """The answer to a caller who has left: the status is for the access log (contract 11)."""
+    return Response(status=499)
+
+
+def answer_of(run: Run, reader: object, selections: t.Sequence[Selection] | None, rights: Rights) -> Response:
+    """The answer to the current request, once the run has ended, pauses, or goes on in another process.
+
+    :param reader: counted as one of the run's already.
+    """
+    if not waited(run, reader):
+        return nobody()
     if run.ending is not None:
         body = answer_body(run.id, run.ending, selections, rights)
     elif run.paused is not None:
