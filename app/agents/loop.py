@@ -8,7 +8,7 @@ trusted over the content: a turn with complete calls is intermediate whatever it
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
@@ -149,12 +149,16 @@ def next_action(
     missing = tuple(c for c in result.calls if states.get(c.id, "started") == "started")
     if missing:
         asks = () if result.tools_off else (c for c in missing if c.error is None and c.name in held)
-        decided = {r.key for r in rows if r.kind == "decision" and r.turn == last}
-        waiting = frozenset(c.id for c in asks if decision_key(c.id) not in decided)
-        return RunTools(last, missing, result.tools_off, waiting)
+        return RunTools(last, missing, result.tools_off, _undecided(rows, last, asks))
     if result.tools_off:
         return Done(last)
     return AskModel(last + 1, _batches(turns, last + 1) >= max_batches)
+
+
+def _undecided(rows: Sequence[Step], turn: int, calls: Iterable[ToolCallReady]) -> frozenset[str]:
+    """Ids of those of ``calls`` that no person has decided about."""
+    decided = {row.key for row in rows if row.kind == "decision" and row.turn == turn}
+    return frozenset(call.id for call in calls if decision_key(call.id) not in decided)
 
 
 def answered_last(rows: Sequence[Step]) -> str | None:
