@@ -115,13 +115,15 @@ class RunRegistry:
     ) -> Run:
         """Start a run with its first readers attached, so that they miss nothing.
 
-        :raises StoreFailed: the store is closed; then nothing was started or counted.
+        :raises StoreFailed: the store is closed, or a durable run could not be stored; then nothing was started or
+            counted.
         """
         run = Run(self._services, request, self.ended_here)
         if run.durable is None:
             self._services.store.runs.started(run.record_started())
         else:
-            self._services.store.durable.begin(run.record_started(), *started_of(request))
+            # Whoever is told of it finds it, whatever becomes of this process.
+            self._services.store.durable.begin(run.record_started(), *started_of(request)).wait()
         self.begin(run, subscribers, readers, address)
         return run
 

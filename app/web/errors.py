@@ -14,7 +14,8 @@ from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from app.errors import ApiError, StudioError
-from app.web.http import bounded_read, json_response, malformed_body, request_id
+from app.store.errors import StoreFailed
+from app.web.http import bounded_read, json_response, malformed_body, request_id, services
 
 log = logging.getLogger("studio.web")
 
@@ -45,6 +46,12 @@ def forbidden(scope: str) -> ApiError:
         f"This key lacks the scope '{scope}'. "
         f"Create one that has it: studio key create --name N --scopes {scope}",
     )
+
+
+def draining() -> ApiError:
+    """503 of a process that ends: its store may be closed already."""
+    message = "This server is shutting down; try again."
+    return ApiError(503, "draining", message, headers={"Retry-After": "1"})
 
 
 def not_found(what: str, name: str) -> ApiError:
@@ -93,6 +100,9 @@ def _http_exception(error: HTTPException) -> Response:
 def _unforeseen(error: Exception) -> Response:
     if _is_malformed(error):
         return error_response(malformed_body())
+    if isinstance(error, StoreFailed) and services().runs.draining:
+        _drain()
+        return error_response(draining())
     if isinstance(error, StudioError):
         # A RunError cannot be an HTTP answer; if one gets here its code still says more than "internal".
         log.error("request %s failed: %s: %s", request_id(), error.code, error.message, exc_info=error)

@@ -304,6 +304,18 @@ def test_a_server_that_goes_takes_no_answer(studio: Studio, draft: str) -> None:
     assert len(open_of(studio, run)) == 1
 
 
+def test_a_server_whose_store_is_closed_already_sends_the_answer_elsewhere(
+    studio: Studio, draft: str
+) -> None:
+    run = paused(studio, draft)
+    (asked,) = open_of(studio, run)
+    studio.app.extensions["studio"].runs.drain(5)
+    studio.store._writer.close()
+    answer = send(studio, f"/api/decisions/{asked['id']}", {"decision": "approve"})
+    assert_error(answer, 503, "draining")
+    assert int(answer.headers["Retry-After"]) > 0
+
+
 # -- a paused run, looked at -------------------------------------------------------------------------
 
 
