@@ -76,6 +76,8 @@ class Carrier:
         claim = store.durable.claim(run_id, store.owner_id, asked=halt is not None)
         if claim is None:
             return None
+        if claim.row["stop_requested"] is not None:  # of a process that did not come to it
+            halt = "stop_requested"
         run = resumed(self._services, claim, self._runs.ended_here, halt)
         if halt is not None:
             run.scope.deadline(HALT_S, halt)
@@ -105,7 +107,7 @@ class Carrier:
         try:
             if durable.wish == "stop_requested":
                 self.take(run.id, halt="stop_requested")
-            elif self._services.store.decisions.settled_of([run.id]):
+            elif self._services.store.durable.due(run.id):
                 self.take(run.id)
         except StoreFailed:
-            log.exception("run %s is paused; whether it was answered could not be read", run.id)
+            log.exception("run %s is paused; whether it was answered or stopped could not be read", run.id)

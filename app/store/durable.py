@@ -138,6 +138,20 @@ class Durable:
         asked = {"run": text(run_id), "after": after}
         return [LogBatch(*row) for row in self._backend.rows(self._do["logs"], asked)]
 
+    def last(self, run_id: str) -> int:
+        """The number of the last event of a durable run that is stored; 0 when none is.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        return int(self._backend.rows(self._do["last"], {"run": text(run_id)})[0][0] or 0)
+
+    def due(self, run_id: str) -> bool:
+        """Whether a run that has paused has something to go on for: an answer, or a wish to stop it.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        return bool(self._backend.rows(self._do["due"], {"run": text(run_id)}))
+
     def sweep_logs(self, older_than_ms: int) -> int:
         """Delete the logs of durable runs that ended longer ago than this; what they said is then told from their
         record.

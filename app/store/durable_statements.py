@@ -40,6 +40,10 @@ _TEXT = {
         WHERE id = :decision AND run_id = :run AND state <> 'cancelled' AND taken_at IS NULL
     """,
     "left": f"SELECT 1 FROM decisions WHERE run_id = :run AND {_LEFT} LIMIT 1",
+    "due": f"""
+        SELECT 1 FROM runs WHERE id = :run
+            AND (stop_requested IS NOT NULL OR EXISTS (SELECT 1 FROM decisions WHERE run_id = :run AND {_LEFT}))
+    """,
     "reserve": "UPDATE runs SET seq_reserved = :upto WHERE id = :run AND seq_reserved < :upto",
     "waited": "UPDATE runs SET human_wait_ms = :waited, paused_at = NULL WHERE id = :run",
     "release": "UPDATE runs SET owner_id = NULL WHERE id = :run",
@@ -107,6 +111,7 @@ def _built() -> dict[str, Executable]:
         "logs": select(log.first, log.last, log.data)
         .where(log.run_id == run, log.last > bindparam("after"))
         .order_by(log.first),
+        "last": select(func.max(log.last)).where(log.run_id == run),
         "drop_logs": delete(run_logs).where(log.run_id == run),
         "asked": select(*[d[name] for name in COLUMNS]).where(*asked),
         "decisions": select(*[d[name] for name in COLUMNS])

@@ -16,7 +16,6 @@ from flask import Blueprint, Flask, Response, current_app, request
 
 from app import encoding
 from app.engine.run import Run
-from app.events import RunPaused
 from app.schemas.answers import AnswerBody, ResumeBody, load_answer
 from app.schemas.attach import AttachQuery
 from app.store.errors import StoreFailed
@@ -84,15 +83,13 @@ def resume(
     decision = answers.open_decision(services.store, run_id, pause_id, names)
     answers.check(decision, body, names)
     run = runs.carried(run_id)
-    after = None if run is None else run.log.last
+    # Before anything is decided: from then on anybody may take it up, and be done with it at once.
+    after = services.store.durable.last(run_id) if run is None else run.log.last
     address = client_address(request.environ, services.settings.trusted_proxies)
     if run is None:
         services.runs.admit(row["key_id"], address)
     answers.give(services.store, decision, body, by)
-    run = go_on(services, run_id, address)
-    if after is None:
-        after = _paused_at(services, run_id, run)
-    return Resumed(row, run, after)
+    return Resumed(row, go_on(services, run_id, address), after)
 
 
 def go_on(services: Services, run_id: str, address: str | None = None) -> Run | None:
@@ -105,14 +102,6 @@ def go_on(services: Services, run_id: str, address: str | None = None) -> Run | 
         return None
     held(current_app).goes_on(run_id)
     return run
-
-
-def _paused_at(services: Services, run_id: str, run: Run | None) -> int:
-    if run is None:
-        batches = services.store.durable.log(run_id)
-        return batches[-1].last if batches else 0
-    paused = [envelope.seq for envelope in run.log if isinstance(envelope.event, RunPaused)]
-    return paused[-1] if paused else run.log.last
 
 
 class Resumer:

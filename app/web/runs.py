@@ -74,6 +74,8 @@ def stop(run_id: str, run: Run | None, status: str) -> Response:
         if status == "paused" and services().runs.stop(run_id):
             return json_response({"outcome": "accepted", "status": status}, 202)
         if services().store.runs.request_stop(run_id):
+            if services().store.runs.status(run_id) == "paused":  # it has come to a pause since it was found
+                services().runs.stop(run_id)
             return json_response({"outcome": "accepted", "status": status}, 202)
         ended = services().store.runs.get(run_id)  # it has, since it was found
         status = status if ended is None else ended["status"]

@@ -174,6 +174,7 @@ def test_what_was_said_is_read_after_a_number(two):
     assert store.durable.log(run_id, after=4) == [second]
     assert store.durable.log(run_id, after=5) == []
     assert store.durable.log("run_unknown") == []
+    assert (store.durable.last(run_id), store.durable.last("run_unknown")) == (5, 0)
 
 
 # -- Pauses ----------------------------------------------------------------------------------------------
@@ -292,7 +293,9 @@ def test_a_paused_run_that_should_end_is_taken_for_that(two):
     store, elsewhere = two
     run_id = begin(store)
     pause(store, run_id)
+    assert not elsewhere.durable.due(run_id)
     assert store.runs.request_stop(run_id)
+    assert elsewhere.durable.due(run_id)
     assert run_id in elsewhere.durable.claimable(1000, 3600)
     assert elsewhere.durable.claim(run_id, elsewhere.owner_id).row["stop_requested"] is not None
     assert elsewhere.runs.stopping(elsewhere.owner_id) == [run_id]

@@ -169,6 +169,23 @@ def test_a_run_of_another_surface_goes_on_as_graph_events_where_it_is_answered_h
 # -- which question -----------------------------------------------------------------------------------
 
 
+def test_a_turn_that_another_process_is_done_with_already_is_told_from_its_pause(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = studio.app.extensions["studio"].runs
+    go_on = runs.go_on
+
+    def elsewhere(run_id: str, **more: t.Any) -> None:
+        go_on(run_id, **more).done.wait()
+
+    asked = pauses(studio, studio.deploy(draft()))
+    monkeypatch.setattr(runs, "go_on", elsewhere)
+    frames = told(resume(studio, asked["thread_id"], "approve", accept=STREAM))
+    assert [frame.event for frame in frames][:2] == ["graph_topology", "node_completed"]
+    assert nodes(frames, "node_completed") == ["ask", "said", "not_said"]
+    assert frames[-1].event == "turn_completed"
+
+
 def test_several_open_questions_are_answered_by_name(studio: Studio) -> None:
     asked = pauses(studio, studio.deploy(both()))
     thread = asked["thread_id"]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import sse
 from tests.support.servers import wait_until
+from tests.web.asking import draft
 from tests.web.conftest import TOOL, Studio, assert_error, document
 
 
@@ -81,3 +82,62 @@ def test_cancel_takes_no_body(studio: Studio) -> None:
         "/api/runs/x/cancel", json={"why": 1}, headers={"X-API-Key": studio.keys["run"]}
     )
     assert_error(answer, 400, "validation_failed", path="why")
+
+
+# -- a stop that meets a pause --------------------------------------------------------------------
+
+
+def asking_run(studio: Studio) -> dict[str, t.Any]:
+    """The answer to one who waited, of a run that asks."""
+    body: dict[str, t.Any] = studio.execute(studio.deploy(draft()), {"input": "hi"}).get_json()
+    return body
+
+
+def cancelled(studio: Studio, run: str) -> dict[str, t.Any]:
+    """The record of a run, once it was stopped. Nothing in this application looks for such runs by the clock."""
+
+    def record() -> dict[str, t.Any]:
+        return t.cast("dict[str, t.Any]", studio.get(f"/api/runs/{run}").get_json())
+
+    wait_until(lambda: record()["status"] == "cancelled", "the run is stopped")
+    return record()
+
+
+def test_a_stop_finds_the_run_that_paused_while_it_was_asked_for(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = asking_run(studio)["runId"]
+    runs = studio.app.extensions["studio"].runs
+    stop, found = runs.stop, iter([False])  # another process had it for a moment
+    monkeypatch.setattr(runs, "stop", lambda run_id: next(found, None) is None and stop(run_id))
+    answer = studio.client.post(f"/api/runs/{run}/cancel", headers={"X-API-Key": studio.keys["run"]})
+    assert (answer.status_code, answer.get_json()["outcome"]) == (202, "accepted")
+    assert cancelled(studio, run)["cause"] == "stop_requested"
+
+
+def test_a_run_that_pauses_finds_the_wish_to_stop_it(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = studio.app.extensions["studio"].runs
+    pause = runs._carrier.pause
+
+    def late(run: t.Any) -> None:
+        assert studio.store.runs.request_stop(run.id)
+        pause(run)
+
+    monkeypatch.setattr(runs._carrier, "pause", late)
+    body = asking_run(studio)
+    assert body["status"] == "paused"
+    assert cancelled(studio, body["runId"])["cause"] == "stop_requested"
+
+
+def test_a_run_that_should_stop_does_nothing_more_whoever_takes_it_up(studio: Studio) -> None:
+    run = asking_run(studio)["runId"]
+    assert studio.store.runs.request_stop(run)
+    sent = {"X-API-Key": studio.keys["run"]}
+    answer = studio.client.post(f"/api/runs/{run}/resume", json={"decision": "approve"}, headers=sent)
+    assert answer.get_json()["error"]["code"] == "cancelled"
+    assert [
+        block["blockId"] for block in cancelled(studio, run)["blocks"] if block["status"] == "executed"
+    ] == [
+        "start",
+        "agent_1",
+    ]
