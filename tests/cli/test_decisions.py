@@ -16,32 +16,13 @@ import yaml
 
 from app.cli.main import main
 from tests.cli.test_run import read
+from tests.support.approvals import fit_to_send
+from tests.support.graphs import graph
 from tests.support.servers import Studio
 from tests.support.shared import ROOT
 
 _MAIN = "import sys; from app.cli import main; sys.exit(main())"
-DOCUMENT = {
-    "name": "Fit to send",
-    "blocks": [
-        {"id": "start", "type": "start"},
-        {
-            "id": "ask",
-            "type": "approval",
-            "config": {
-                "prompt": "Fit to send?",
-                "draft": "{{ input.message }}",
-                "reasons": ["It is \x1b[31mnew."],
-            },
-        },
-        {"id": "sent", "type": "set", "config": {"values": {"text": "{{ blocks.ask.content }}"}}},
-        {"id": "kept", "type": "set", "config": {"values": {"text": "Kept."}}},
-    ],
-    "edges": [
-        {"source": "start", "target": "ask"},
-        {"source": "ask", "target": "sent", "source_handle": "approved"},
-        {"source": "ask", "target": "kept", "source_handle": "rejected"},
-    ],
-}
+DOCUMENT = fit_to_send(reasons=["It is \x1b[31mnew."])
 
 
 @pytest.fixture
@@ -95,21 +76,33 @@ def test_in_a_pipe_a_run_that_asks_is_left_to_others(
     assert "answered already: edit, by cli" in err
 
 
-@pytest.mark.parametrize(
-    ("typed", "output"),
-    [("a\n", '{"text":"Hello."}'), ("x\nr\nNot now.\n", "Kept."), ("e\n", '{"text":"Hello. Indeed."}')],
-    ids=["approve", "reject", "edit"],
-)
-def test_in_a_terminal_it_is_asked(studio: Studio, typed: str, output: str) -> None:
+def test_in_a_terminal_it_is_asked(studio: Studio) -> None:
+    """One run asks three times, since each start of the program takes seconds."""
     editor = studio.data / "editor.sh"
     editor.write_text('#!/bin/sh\nprintf "Hello. Indeed." > "$1"\n')
     editor.chmod(0o755)
-    command = [sys.executable, "-c", _MAIN, "run", str(document(studio)), "--input", "Hello."]
+    config = {"prompt": "Fit to send?", "draft": "{{ input.message }}", "reasons": ["It is \x1b[31mnew."]}
+    said = "{{ blocks.one.content }} {{ blocks.two.reason }} {{ blocks.three.content }}"
+    asking = graph(
+        [
+            *[(name, "approval", config) for name in ("one", "two", "three")],
+            ("said", "set", {"values": {"text": said}}),
+        ],
+        "start > one",
+        "one -approved> two",
+        "two -rejected> three",
+        "three -approved> said",
+    )
+    path = studio.data / "thrice.yaml"
+    path.write_text(yaml.safe_dump(asking))
+    command = [sys.executable, "-c", _MAIN, "run", str(path), "--input", "Hello."]
+    typed = "a\n" + "x\nr\nNot now.\n" + "e\n"
     shown, status = at_a_terminal(command, {**studio.env(), "EDITOR": str(editor), "TERM": "xterm"}, typed)
     assert status == 0, shown
-    assert "[a]pprove, [e]dit or [r]eject?" in shown
+    assert shown.count("[a]pprove, [e]dit or [r]eject?") == 4, "what is none of them is asked again"
+    assert shown.count("Fit to send?") == 3
     assert shown.index("Fit to send?") < shown.index("[a]pprove")
-    assert output in shown
+    assert '{"text":"Hello. Not now. Hello. Indeed."}' in shown
     assert "\x1b[31m" not in shown
 
 

@@ -9,33 +9,12 @@ import pytest
 
 from tests.pages.conftest import CONTRAST
 from tests.support import sse
+from tests.support.approvals import fit_to_send
 from tests.support.browser import Page
 from tests.support.servers import Studio, wait_until
 
 TEXT = "\nDear <b>Ada</b>,\n\n<script>document.title = 'taken'</script>" + "a" * 300 + "\n\nYours"
-DOCUMENT = {
-    "name": "Fit to send",
-    "blocks": [
-        {"id": "start", "type": "start"},
-        {
-            "id": "ask",
-            "type": "approval",
-            "config": {
-                "prompt": "Fit to send?",
-                "draft": "{{ input.message }}",
-                "reasons": ["It is new."],
-                "deadline_s": 3600,
-            },
-        },
-        {"id": "sent", "type": "set", "config": {"values": {"text": "{{ blocks.ask.content }}"}}},
-        {"id": "kept", "type": "set", "config": {"values": {"text": "Kept."}}},
-    ],
-    "edges": [
-        {"source": "start", "target": "ask"},
-        {"source": "ask", "target": "sent", "source_handle": "approved"},
-        {"source": "ask", "target": "kept", "source_handle": "rejected"},
-    ],
-}
+DOCUMENT = fit_to_send(reasons=["It is new."], deadline_s=3600)
 
 
 @pytest.fixture(scope="module")
