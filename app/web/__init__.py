@@ -16,34 +16,20 @@ if t.TYPE_CHECKING:
 
 def install(app: Flask, services: Services) -> None:
     """Put every route, check and handler on ``app``."""
-    from app.web import (
-        attach,
-        auth,
-        capability_table,
-        decide,
-        decisions,
-        documents,
-        errors,
-        execute,
-        graph,
-        http,
-        memory,
-        meta,
-        metrics,
-        pages,
-        resume,
-        run_events,
-        run_list,
-        runs,
-        secrets,
-        stream_check,
-        threads,
-    )
+    from app.web import auth, errors, http
 
     app.url_map.merge_slashes = False  # a doubled slash is a wrong path, not a redirect
     errors.install(app)
     http.install(app)
     auth.install(app, services.store)
+    _install_runs(app, services)
+    _install_rest(app, services)
+
+
+def _install_runs(app: Flask, services: Services) -> None:
+    """What starts runs, follows them, answers what they ask, and lists them."""
+    from app.web import attach, decide, decisions, execute, graph, resume, run_events, run_list, runs, threads
+
     execute.install(app, services)
     run_events.install(app, services)
     graph.install(app, services)
@@ -53,9 +39,15 @@ def install(app: Flask, services: Services) -> None:
     decisions.install(app)
     decide.install(app)
     threads.install(app)
+    run_list.install(app)
+
+
+def _install_rest(app: Flask, services: Services) -> None:
+    """What is kept, what can be known, and the pages."""
+    from app.web import capability_table, documents, memory, meta, metrics, pages, secrets, stream_check
+
     memory.install(app)
     secrets.install(app)
-    run_list.install(app)
     documents.install(app)
     capability_table.install(app, services)
     meta.install(app)
