@@ -110,11 +110,9 @@ def _prepare(chosen: Settings) -> str | None:
     from app.store import NotMigrated, Store
 
     store = Store(chosen)
-    try:
+    try:  # asked first: to look costs nothing, to load what migrates costs a quarter of the start
         store.check_revision()
-    except (
-        NotMigrated
-    ):  # asked first: to look costs nothing, to load what migrates costs a quarter of the start
+    except NotMigrated:
         store.migrate()
     store.open()
     try:

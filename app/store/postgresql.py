@@ -86,9 +86,8 @@ class PostgresBackend:
     def _connect_slow(self) -> psycopg.Connection[t.Any]:
         raw = self.connect()
         try:
-            if (
-                raw.info.server_version >= 14_00_00
-            ):  # before that, a query that is left goes on to its time limit
+            # Before that, a query that is left goes on to its time limit.
+            if raw.info.server_version >= 14_00_00:
                 with suppress(psycopg.Error):  # servers on some systems cannot look
                     raw.execute(f"SET client_connection_check_interval = {_LOOK_MS}")
         except BaseException:  # the caller has left

@@ -50,9 +50,8 @@ class Store:
         self._writer = Writer(self._backend, settings.store_wait_s, heartbeat)
         self._catalog = Catalog(self._backend)
         self._aside = Aside(self._backend)
-        self.owner_id = SystemClock().new_id(
-            "own"
-        )  # never a test's counted id: two processes may share a file
+        # Never a test's counted id: two processes may share a file.
+        self.owner_id = SystemClock().new_id("own")
         self.keys = Keys(self._backend, self._writer, self._catalog, clock)
         self.workflows = Workflows(self._backend, self._writer, self._catalog, clock)
         lost = Lost(self._backend)

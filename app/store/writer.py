@@ -349,12 +349,8 @@ class Writer:
 def _on_hub(hub: t.Any, function: Callable[[t.Any], None], argument: t.Any) -> None:
     try:
         hub.loop.run_callback_threadsafe(function, argument)
-    except (
-        AttributeError,
-        RuntimeError,
-        ValueError,
-    ):  # the hub is gone, and with it everybody who could wait
-        pass
+    except (AttributeError, RuntimeError, ValueError):
+        pass  # the hub is gone, and with it everybody who could wait
 
 
 def _call(function: Callable[[], None]) -> None:

@@ -39,9 +39,8 @@ def index() -> Response:
     who = caller()
     reads_all = who.may("read")
     wanted, before, limit = _read(None if reads_all else who.key_id)
-    live = {
-        run.id: run for run in services().runs.live()
-    }  # first: a run that ends meanwhile is in one of both
+    # The live ones first: a run that ends meanwhile is in one of both.
+    live = {run.id: run for run in services().runs.live()}
     rows, next_cursor = services().store.run_list.page(wanted, before, limit)
     found: dict[str, t.Any] = {row["id"]: row for row in rows if row["id"] not in live}
     found |= {
