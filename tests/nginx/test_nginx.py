@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support import sse
 from tests.support.proxy import nginx, nginx_binary
-from tests.support.servers import NEGOTIATE, Studio, studio
+from tests.support.servers import NEGOTIATE, Studio, studio, wait_until
 from tests.support.vendor import Vendor, vendor
 
 DOCUMENT: dict[str, t.Any] = {
@@ -151,3 +152,27 @@ def test_too_large_a_body_gets_the_answer_of_studio(port: int, server: Studio, w
     assert status == 413
     assert headers["Content-Type"].startswith("application/json")
     assert b"payload_too_large" in body
+
+
+def test_a_person_decides_by_a_link_of_which_no_log_keeps_the_address(
+    port: int, server: Studio, tmp_path: Path
+) -> None:
+    review = {"id": "ask", "type": "approval", "config": {"prompt": "May it?", "draft": "Yes."}}
+    asked = {
+        "name": "Asks",
+        "blocks": [DOCUMENT["blocks"][0], review],
+        "edges": [{"source": "start", "target": "ask"}],
+    }
+    key, form = {"X-API-Key": server.key}, {"Content-Type": "application/x-www-form-urlencoded"}
+    with sse.post(port, f"/api/workflows/{server.deploy(asked)}/execute", {}, key) as stream:
+        resume = json.loads(stream.body())["resume"]
+    _, _, made = sse.request(port, "POST", f"/api/decisions/{resume['pauseId']}/link", headers=key)
+    base, _, token = json.loads(made)["url"].partition("/decide/")
+    assert base == f"http://127.0.0.1:{port}"
+    assert b"May it?" in sse.request(port, "GET", f"/decide/{token}")[2]
+    status, headers, _ = sse.request(port, "POST", f"/decide/{token}", b"decision=approve", form)
+    assert (status, headers["Referrer-Policy"]) == (200, "no-referrer")
+    assert sse.request(port, "GET", "/api/health")[0] == 200
+    log = tmp_path / "nginx" / "access.log"
+    wait_until(lambda: "/api/health" in log.read_text(), "nginx writes its log")
+    assert token not in log.read_text()
