@@ -72,7 +72,7 @@ class People:
 
     def deliver(self, row: DecisionRow) -> None:
         """A question was answered, or its time is up; wakes who waits for it. Never switches."""
-        if self.closed:
+        if self.closed or self._durable.leaving:
             return  # whoever goes on finds it in the store
         known = self._rows.get(_place(row))
         if known is None or known.id != row.id or known.state != "open" or row.answered_at is None:

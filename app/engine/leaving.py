@@ -24,6 +24,8 @@ log = logging.getLogger("studio.runs")
 #: Causes of cancellation that are no end.
 PAUSED, HANDED_OVER, LOST = "paused", "handed_over", "owner_lost"
 LEAVES: t.Final = frozenset({PAUSED, HANDED_OVER, LOST})
+#: Why a run should end whose process does; one that can goes on elsewhere instead.
+SHUT_DOWN = "server_shutdown"
 
 
 def pause(run: Run, durable: DurableRun) -> bool:
@@ -47,7 +49,9 @@ def pause(run: Run, durable: DurableRun) -> bool:
     durable.leaving = False
     run.emitter.resume()
     durable.motion.look()
-    if durable.wish is not None:
+    if durable.wish == SHUT_DOWN:
+        run.hand_over()
+    elif durable.wish is not None:
         run.scope.cancel(durable.wish)
     return False
 

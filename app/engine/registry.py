@@ -15,6 +15,7 @@ from functools import partial
 import gevent
 from gevent.event import Event
 
+from app.engine import leaving
 from app.engine.carrying import Carrier
 from app.engine.emitter import Subscriber
 from app.engine.resume import started_of
@@ -263,7 +264,7 @@ class RunRegistry:
 def _shut_down(run: Run) -> None:
     """The process ends: another one goes on with what is durable."""
     if not run.hand_over():
-        run.cancel("server_shutdown")
+        run.cancel(leaving.SHUT_DOWN)
 
 
 def _less(counter: Counter[str], name: str) -> None:

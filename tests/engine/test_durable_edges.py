@@ -1,0 +1,120 @@
+"""Moments at the edges of a durable run: before it is stored, and while its pause is being stored."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import gevent
+import pytest
+from gevent import monkey
+
+from app import events as ev
+from app.engine.run import Run
+from app.engine.services import Services
+from app.store.errors import StoreFailed
+from tests.support.engine import Recorder, services, start
+from tests.support.graphs import graph
+
+DURABLE = {**graph([("z", "set", {"values": {"x": 1}})], "start > z"), "settings": {"durable": True}}
+ASKS = graph(
+    [("ask", "approval", {"prompt": "Go?", "draft": "x"}), ("z", "set", {"values": {"x": 1}})],
+    "start > ask",
+    "ask -approved> z",
+)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Services]:
+    with services(tmp_path) as opened:
+        yield opened
+
+
+@contextmanager
+def writing_held(made: Services) -> Iterator[None]:
+    """While open, the store's thread writes nothing."""
+    free = monkey.get_original("threading", "Event")()
+    made.store._writer.submit(lambda link: free.wait(20))
+    try:
+        yield
+    finally:
+        free.set()
+
+
+def until(condition: t.Callable[[], t.Any]) -> None:
+    with gevent.Timeout(20):
+        while not condition():
+            gevent.sleep(0.001)
+
+
+def pausing(made: Services) -> t.Callable[[], tuple[Run, Recorder]]:
+    """A run that asks; what is given waits until it is about to store its pause."""
+    run, recorder = start(made, ASKS)
+    until(lambda: made.store.decisions.open_of_run(run.id) and recorder.of(ev.DecisionRequested))
+
+    def about() -> tuple[Run, Recorder]:
+        assert run.durable is not None
+        until(lambda: run.durable and run.durable.leaving)
+        return run, recorder
+
+    return about
+
+
+def test_nobody_has_a_durable_run_that_is_not_stored(made: Services) -> None:
+    """Whoever was told of it finds it, though the process ends right then."""
+    with writing_held(made):  # nothing behind it is written
+        begun = gevent.spawn(start, made, DURABLE)
+        for _ in range(10):
+            gevent.sleep(0.005)
+            assert not begun.ready()
+            assert len(made.runs) == 0
+    run, _ = t.cast("tuple[t.Any, t.Any]", begun.get(timeout=20))
+    assert made.store.runs.status(run.id) is not None
+    assert run.done.wait(20)
+
+
+def test_an_answer_that_comes_while_a_pause_is_stored_is_for_whoever_goes_on(made: Services) -> None:
+    """Here nothing can be told any more: it would be lost."""
+    about = pausing(made)
+    with writing_held(made):
+        run, recorder = about()
+        assert run.durable is not None
+        (row,) = made.store.decisions.open_of_run(run.id)
+        now = made.clock.now_ms()
+        answered = replace(row, state="answered", answer={"decision": "approve"}, answered_at=now)
+        run.durable.people.deliver(answered)
+    assert run.done.wait(20)
+    assert isinstance(recorder.envelopes[-1].event, ev.RunPaused)
+    assert run.emitter.late == 0
+    assert made.store.runs.status(run.id) == "paused"
+
+
+def test_a_server_that_ends_while_a_pause_cannot_be_stored_hands_the_run_over(
+    made: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not end with its server."""
+    save = made.store.durable.save
+
+    def no_pauses(run_id: str, owner: str, epoch: int, checkpoint: t.Any) -> t.Any:
+        if checkpoint.pause is None:
+            return save(run_id, owner, epoch, checkpoint)
+        return made.store._writer.submit(fail)
+
+    def fail(link: t.Any) -> None:
+        raise StoreFailed("The database takes no pauses.")
+
+    about = pausing(made)
+    with writing_held(made):
+        monkeypatch.setattr(made.store.durable, "save", no_pauses)
+        run, recorder = about()
+        leaves = gevent.spawn(made.runs.drain, 20)
+        gevent.sleep(0)
+    assert leaves.get(timeout=20)
+    row = made.store.runs.get(run.id)
+    assert row is not None
+    assert (row["status"], row["owner_id"]) == ("running", None)
+    assert not [e for e in recorder.envelopes if isinstance(e.event, ev.Terminal)]
+    assert made.store.durable.claimable(50, 35.0) == [run.id]
