@@ -94,9 +94,7 @@ def phase(seen: Observation, kind: str) -> Phase:
     """How the frames of ``kind`` came."""
     frames = seen.frames
     pairs = [
-        (one, two)
-        for one, two in zip(frames, frames[1:], strict=False)
-        if two.kind == kind and two.sent > one.sent
+        (one, two) for one, two in itertools.pairwise(frames) if two.kind == kind and two.sent > one.sent
     ]
     together = sum(1 for one, two in pairs if _together(one, two))
     late = [_late(seen, frame) for frame in frames if frame.kind == kind]

@@ -93,8 +93,8 @@ def _probe(parts: t.Any, query: Mapping[str, int], headers: Mapping[str, str], *
 def look(ask: t.Callable[..., Probe]) -> tuple[list[Finding], Probe]:
     """Every finding of one check, faults first, and the probe they are about.
 
-    :param ask: makes one request; called again, with ``encodings="identity"``, when the first answer was compressed in a
-        way that cannot be read.
+    :param ask: makes one request; called again, with ``encodings="identity"``, when the first answer was compressed in
+        a way that cannot be read.
     """
     probe = ask()
     found: list[Finding] = []
@@ -164,8 +164,8 @@ def _print(found: list[Finding], probe: Probe) -> None:
     for kind, words in (("small", "small frames"), ("padded", "frames of kilobytes")):
         one = phase(seen, kind)
         click.echo(
-            f"{one.count} {words} {seen.spacing_s * 1000:g} ms apart: {one.together} came together with the one before, "
-            f"the latest {one.late_ms} ms late."
+            f"{one.count} {words} {seen.spacing_s * 1000:g} ms apart: {one.together} came together with the one "
+            f"before, the latest {one.late_ms} ms late."
         )
     if seen.silence_s:
         click.echo(
@@ -185,5 +185,6 @@ def _verdict(found: list[Finding], silence_s: float, keepalive_s: float) -> str:
     if _faults(found):
         return "Streams do not arrive as they are sent."
     if silence_s <= keepalive_s:
-        return f"Streams arrive as they are sent. Long silences were not tried: --silence {max(60, round(4 * keepalive_s))}"
+        longer = max(60, round(4 * keepalive_s))
+        return f"Streams arrive as they are sent. Long silences were not tried: --silence {longer}"
     return "Streams arrive as they are sent."

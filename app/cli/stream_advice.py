@@ -39,14 +39,14 @@ SAYS: dict[str, str] = {
     "unsteady": "Arrivals were unsteady, up to {lateMs} ms late, without holding back. A busy machine or network does "
     "this; run the check again.",
     "nothing": "The answer ended after {afterSeconds} s without one frame.",
-    "cut": "The connection was cut after {afterSeconds} s, although something had just come: there is a limit on the whole "
-    "time of an answer.",
+    "cut": "The connection was cut after {afterSeconds} s, although something had just come: there is a limit on the "
+    "whole time of an answer.",
     "cut_when_silent": "The connection was cut after {quietSeconds} s without a byte; the server sends a comment every "
     "{keepaliveSeconds} s of silence.",
     "no_keepalives": "None of the {expected} keepalive comments of a long silence arrived: something takes them out.",
     "late_keepalives": "The keepalive comments of a long silence came only with what followed it.",
-    "compressed": "The answer was compressed ({encoding}). Frames still came in time, but a compressor may hold them back.",
-    "compressed_unread": "The answer was compressed ({encoding}) and could not be read; what follows was measured without "
+    "compressed": "The answer was compressed ({encoding}): a compressor may hold frames back.",
+    "compressed_unread": "The answer was compressed ({encoding}) and could not be read; the rest was measured without "
     "compression.",
     "cached": "The answer came out of a cache ({header}).",
     "content_length": "Something collected the whole answer before it passed it on: it has a Content-Length.",
@@ -57,8 +57,9 @@ SAYS: dict[str, str] = {
 
 _BUFFERED = {
     "nginx": (
-        "nginx: proxy_buffering off; and proxy_cache off; in the location of Studio. Studio's header X-Accel-Buffering: no "
-        "switches it off too, unless proxy_ignore_headers names it; a second nginx in front does not see that header.",
+        "nginx: proxy_buffering off; proxy_cache off; and proxy_http_version 1.1; in the location of Studio. Studio's "
+        "header X-Accel-Buffering: no switches buffering off too, unless proxy_ignore_headers names it; a second nginx "
+        "in front does not see that header.",
     ),
     "apache": ("Apache: ProxyPass with flushpackets=on, and no mod_deflate for text/event-stream.",),
     "haproxy": ("HAProxy: no compression type text/event-stream, and no http-buffer-response.",),
@@ -67,8 +68,8 @@ _BUFFERED = {
     ),
     "caddy": ("Caddy: flush_interval -1 in reverse_proxy.",),
     "cdn": (
-        "A CDN or cloud gateway: switch off response buffering, caching, optimisation and compression for these paths, or "
-        "let them go round it. AWS API Gateway's HTTP APIs and functions behind gateways cannot stream at all.",
+        "A CDN or cloud gateway: switch off response buffering, caching, optimisation and compression for these paths, "
+        "or let them go round it. Some gateways (AWS API Gateway's HTTP APIs) cannot stream at all.",
     ),
     "any": ("Antivirus and company proxies that inspect plain http collect answers: try https.",),
 }
@@ -88,8 +89,8 @@ _TIMES = {
     "haproxy": ("HAProxy: timeout server {wanted}s, timeout client {wanted}s, timeout tunnel as long.",),
     "traefik": ("Traefik: respondingTimeouts.writeTimeout 0, idleTimeout {wanted}s.",),
     "cdn": (
-        "Load balancers and CDNs: raise the idle timeout (AWS ALB has 60 s, Google's backend service 30 s for the whole "
-        "answer, Cloudflare some 100 s of silence).",
+        "Load balancers and CDNs: raise the idle timeout (AWS ALB has 60 s, Google's backend service 30 s for the "
+        "whole answer, Cloudflare some 100 s of silence).",
     ),
 }
 _HTTP11 = (
@@ -115,7 +116,8 @@ CURES: dict[str, Mapping[str, tuple[str, ...]]] = {
             "Pass Content-Type and Cache-Control on as they are: no-transform keeps others from changing streams.",
         )
     },
-    **dict.fromkeys(("http10", "http10_behind"), {"any": _HTTP11}),
+    "http10": {"any": _HTTP11},
+    "http10_behind": {"any": _HTTP11},
 }
 
 #: How products show themselves in headers of an answer.

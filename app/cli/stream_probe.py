@@ -53,7 +53,7 @@ def address(url: str) -> SplitResult:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
+        parts, usable = urlsplit(""), False
     if not usable:
         problem = Problem("URL", f"'{url}' is no http or https address, such as https://studio.example.org")
         raise ApiError(400, "validation_failed", problem.message, [problem])
@@ -112,8 +112,8 @@ def _unreachable(parts: SplitResult, error: Exception) -> StudioError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return StudioError(
             "tls",
-            f"The certificate of {where} is not trusted: {error.verify_message}. Install one that covers this name, with "
-            f"its chain; for one of your own authority set SSL_CERT_FILE to the authority's certificate.",
+            f"The certificate of {where} is not trusted: {error.verify_message}. Install one that covers this name, "
+            f"with its chain; for one of your own authority set SSL_CERT_FILE to the authority's certificate.",
         )
     if isinstance(error, ssl.SSLError):
         message = (
@@ -154,7 +154,9 @@ def _refusal(where: str, response: http.client.HTTPResponse) -> StudioError:
         pass
     by = response.headers.get("Server", "something on the way")
     if response.status in (502, 503, 504):
-        message = f"{where}: {by} answered {response.status} itself. Studio behind it is not running, or not where it looks."
+        message = (
+            f"{where}: {by} answered {response.status} itself. Studio is not running, or not where it looks."
+        )
         return StudioError("gateway", message)
     message = (
         f"{where} answered {response.status} ({by}) and no error of ours. Is it the address of a Studio?"

@@ -21,13 +21,10 @@ from gevent.socket import socket as gevent_socket
 
 from app.web.accesslog import AccessLine
 from app.web.held import held
-from app.web.streaming import ENVIRON_KEY, Stream, service
-from app.web.subscriber import HIGH_WATER, Subscriber
-from app.web.sweep import LINGER_S, StreamService
+from app.web.streaming import ENVIRON_KEY, Source, service
+from app.web.subscriber import HIGH_WATER
+from app.web.sweep import LINGER_S, Reader, StreamService
 from app.web.watch import Handle, shared
-
-if t.TYPE_CHECKING:
-    from app.web.relay import Relayed
 
 #: Where :class:`app.web.worker.StudioWorker` stands in the WSGI environment.
 WORKER_KEY = "studio.worker"
@@ -95,7 +92,7 @@ class StreamMiddleware:
             return start_response(status, headers, exc_info)
 
         body: Iterable[bytes] = self.app(environ, capture)
-        stream: Stream | Relayed | None = environ.pop(ENVIRON_KEY, None)
+        stream: Source | None = environ.pop(ENVIRON_KEY, None)
         if stream is None or not head:
             if stream is not None:
                 stream.forgo()
@@ -133,7 +130,7 @@ def _may_take(environ: dict[str, t.Any]) -> bool:
 
 
 def _take(
-    environ: dict[str, t.Any], stream: Stream | Relayed, status: str, headers: Headers, body: t.Any
+    environ: dict[str, t.Any], stream: Source, status: str, headers: Headers, body: t.Any
 ) -> Iterable[bytes]:
     worker = environ[WORKER_KEY]
     transport = SocketTransport(_head(environ, status, headers), stream.service)
@@ -188,7 +185,7 @@ class SocketTransport:
     )
 
     def __init__(self, head: bytes, service: StreamService) -> None:
-        self.reader: Subscriber | Relayed | None = None
+        self.reader: Reader | None = None
         self.log: AccessLine | None = None
         self.progressed = False
         self.sent = 0
@@ -201,7 +198,7 @@ class SocketTransport:
         self._writer: t.Any = None
         self._writing = False
 
-    def open(self, sock: _socket.socket, reader: Subscriber | Relayed) -> None:
+    def open(self, sock: _socket.socket, reader: Reader) -> None:
         """Own ``sock`` from now on, and send the head with whatever already waits."""
         sock.setblocking(False)
         # The kernel would take megabytes before a slow reader is felt.

@@ -142,8 +142,9 @@ class CheckStream:
         return self
 
     def forgo(self) -> None:
-        """The answer is thrown away; there is nothing to give back."""
-        self.closed = True
+        """The answer is thrown away. Nothing happens when it has begun."""
+        if self.transport is None:
+            self.closed = True
 
     def _send(self) -> None:
         loop = get_hub().loop

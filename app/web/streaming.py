@@ -18,13 +18,12 @@ from gevent.event import Event
 from app.streams import sse
 from app.streams.projection import Projection
 from app.web.subscriber import HIGH_WATER, Run, Subscriber
-from app.web.sweep import StreamService
+from app.web.sweep import Reader, StreamService
 from app.web.watch import Handle, watch_request
 
 if t.TYPE_CHECKING:
     from app.engine.run import RunRequest
     from app.engine.services import Services
-    from app.web.relay import Relayed
 
 log = logging.getLogger("studio.streams")
 
@@ -82,7 +81,7 @@ def respond_run(
     return respond(projection, start, headers, run_request.run_id, forgone=forgone)
 
 
-def answer(stream: Stream | Relayed, headers: Mapping[str, str], run_id: str) -> Response:
+def answer(stream: Source, headers: Mapping[str, str], run_id: str) -> Response:
     """The streaming answer of the current request, from a stream that is made already."""
     environ = request.environ
     environ[ENVIRON_KEY] = stream
@@ -103,8 +102,24 @@ def service(app: Flask) -> StreamService:
     return found
 
 
-class Stream:
+class Source(t.Protocol):
     """A stream that has not begun: what a back end needs to begin it.
+
+    :ivar direct: the configuration lets the stream take the socket.
+    """
+
+    direct: bool
+    service: StreamService
+
+    def begin(self, transport: t.Any) -> Reader:
+        """Begin, for a reader on ``transport``."""
+
+    def forgo(self) -> None:
+        """The answer is thrown away. Nothing happens when the stream has begun."""
+
+
+class Stream:
+    """The source of a run's stream.
 
     :ivar direct: the configuration lets the stream take the socket.
     """
@@ -158,11 +173,11 @@ class Stream:
 class IteratorTransport:
     """Hands the frames to the WSGI server as its response iterable."""
 
-    def __init__(self, stream: Stream | Relayed, environ: Mapping[str, t.Any]) -> None:
+    def __init__(self, stream: Source, environ: Mapping[str, t.Any]) -> None:
         self.pending = 0
         self.progressed = False
-        self.reader: Subscriber | Relayed | None = None
-        self._stream: Stream | Relayed | None = stream
+        self.reader: Reader | None = None
+        self._stream: Source | None = stream
         self._environ: Mapping[str, t.Any] | None = environ
         self._socket: t.Any = None
         self._watch: Handle | None = None
@@ -224,7 +239,7 @@ class IteratorTransport:
             self.reader.lost()
         self._stop_watch()
 
-    def _begin(self, stream: Stream | Relayed) -> None:
+    def _begin(self, stream: Source) -> None:
         environ = self._environ or {}
         self._stream = self._environ = None
         reader = stream.begin(self)

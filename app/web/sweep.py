@@ -15,11 +15,42 @@ from gevent.event import Event
 
 if t.TYPE_CHECKING:
     from app.web.direct import SocketTransport
-    from app.web.relay import Relayed
-    from app.web.subscriber import Subscriber
+    from app.web.subscriber import Transport
 
 #: Seconds a client gets to close a connection whose body is over.
 LINGER_S = 2.0
+
+
+class Reader(t.Protocol):
+    """Who a stream is for, as its transport and the timer see it.
+
+    :ivar closed: nothing more will be sent. :ivar quiet: sweeps since something was written. :ivar stalled: sweeps
+        since the client took something of what waits.
+    """
+
+    closed: bool
+    quiet: int
+    stalled: int
+
+    @property
+    def relayed(self) -> bool:
+        """Whether it reads no run of this process."""
+
+    @property
+    def transport(self) -> Transport:
+        """What takes its bytes."""
+
+    def relieved(self) -> None:
+        """The client took bytes."""
+
+    def finished(self) -> None:
+        """The client has the whole body."""
+
+    def lost(self) -> None:
+        """The client has gone. May be called twice."""
+
+    def keepalive(self) -> None:
+        """Nothing was written for a while."""
 
 
 class StreamService:
@@ -38,7 +69,7 @@ class StreamService:
         self._slow = math.ceil(slow_reader_s / self.interval)
         self._linger = math.ceil(LINGER_S / self.interval)
         self.overdue = max(2, math.ceil(slow_reader_s / keepalive_s))
-        self._streams: set[Subscriber | Relayed] = set()
+        self._streams: set[Reader] = set()
         self._lingering: dict[SocketTransport, int] = {}
         self._empty = Event()
         self._empty.set()
@@ -47,13 +78,13 @@ class StreamService:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def add(self, subscriber: Subscriber | Relayed) -> None:
+    def add(self, subscriber: Reader) -> None:
         """A stream begins."""
         self._streams.add(subscriber)
         self._empty.clear()
         self._run()
 
-    def discard(self, subscriber: Subscriber | Relayed) -> None:
+    def discard(self, subscriber: Reader) -> None:
         """A stream is over."""
         self._streams.discard(subscriber)
         self._check_empty()
@@ -112,7 +143,7 @@ class StreamService:
             self._timer.close()
             self._timer = None
 
-    def _visit(self, subscriber: Subscriber | Relayed) -> None:
+    def _visit(self, subscriber: Reader) -> None:
         transport = subscriber.transport
         if transport.pending and not transport.progressed:
             subscriber.stalled += 1

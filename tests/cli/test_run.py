@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from app.cli.run import is_file, parse_input
-from tests.support import servers
+from tests.support import commands, servers
 from tests.support.servers import Studio
 from tests.support.shared import ROOT
 from tests.web.conftest import document
@@ -128,15 +128,7 @@ def remote(studio: Studio, *args: str, **environ: str) -> subprocess.CompletedPr
     """``studio run`` against the running server, with nothing of its folder."""
     env = studio.env() | {"STUDIO_URL": f"http://127.0.0.1:{studio.port}", "STUDIO_API_KEY": studio.key}
     env["STUDIO_DATA_DIR"] = str(studio.data / "elsewhere")
-    return subprocess.run(
-        [sys.executable, "-c", _MAIN, "run", *args],
-        cwd=ROOT,
-        env=env | environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return commands.run(["run", *args], env | environ)
 
 
 def test_over_http_and_in_process_look_the_same(served: Studio) -> None:

@@ -44,6 +44,11 @@ def ready(settings: Settings) -> None:
         store.close()
 
 
+def begun(folder: Path) -> None:
+    """Make ``folder`` the data folder of a Studio that was started before: its examples and owner key are there."""
+    shutil.copytree(_begun_folder(), folder, dirs_exist_ok=True)
+
+
 @contextmanager
 def postgresql(*, migrated: bool = False) -> Iterator[str]:
     """The address of an empty or a migrated database, dropped afterwards."""
@@ -70,9 +75,23 @@ def with_driver(address: str) -> str:
 
 
 @functools.cache
-def _migrated_file() -> Path:
+def _begun_folder() -> Path:
+    from app.cli import serve
+
+    folder = _kept_folder()
+    serve._prepare(Settings(data_dir=folder))
+    return folder
+
+
+def _kept_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="studio-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@functools.cache
+def _migrated_file() -> Path:
+    folder = _kept_folder()
     _migrate(Settings(data_dir=folder))
     (made,) = folder.glob("*.db")
     return made

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.support import sse
+from tests.support import commands, databases, sse
 from tests.support.shared import ROOT, shared_path
 
 _MAIN = "import sys; from app.cli import main; sys.exit(main())"
@@ -118,10 +118,13 @@ class Studio:
         self, *args: str, stdin: str | None = None, environ: t.Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run ``studio ARGS`` to its end; ``environ``: variables more."""
+        whole = {**self.env(), **(environ or {})}
+        if commands.can_run(self.python, whole):
+            return commands.run(args, whole, stdin)
         return subprocess.run(
             [self.python, "-c", _MAIN, *args],
             cwd=ROOT,
-            env={**self.env(), **(environ or {})},
+            env=whole,
             input=stdin,
             capture_output=True,
             text=True,
@@ -203,9 +206,13 @@ NEGOTIATE = {"X-Studio-Stream-Protocol": "agent-events-v1"}
 def studio(
     data: Path, environ: Mapping[str, str] | None = None, *, start: bool = True, python: str = sys.executable
 ) -> Iterator[Studio]:
-    """A running Studio on a free port with its data under ``data``; ended afterwards."""
+    """A running Studio on a free port with its data under ``data``; ended afterwards. It was started before: what a
+    first start does is the business of ``tests/cli/test_serve.py``.
+    """
     data.mkdir(parents=True, exist_ok=True)
     made = Studio(data, dict(environ or {}), python=python)
+    if start and "STUDIO_DATABASE_URL" not in made.environ and not (data / "studio.db").exists():
+        databases.begun(data)
     try:
         yield made.start() if start else made
     finally:

@@ -1,0 +1,182 @@
+"""Runs ``studio ARGS`` as a process of its own without paying for its imports each time.
+
+Law of this room: a process that has loaded what commands need, and has done nothing else, forks for each of them; what
+comes out has its own environment, folder, standard streams and exit status, and ends as every interpreter ends. What
+depends on how an interpreter starts (another one, other packages on its path) is none of its business.
+"""
+
+from __future__ import annotations
+
+import _socket
+import atexit
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import typing as t
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gevent.monkey import get_original
+
+from tests.support.shared import ROOT
+
+# The real ones, and sockets of the lowest kind below: with gevent's the process that forks would get a hub.
+_fork, _waitpid = get_original("os", ["fork", "waitpid"])
+_signal = get_original("signal", "signal")
+
+_SERVER = "from tests.support import commands; commands.serve()"
+#: Variables that an interpreter looks at when it starts.
+_AT_START = ("COVERAGE_PROCESS_START", "LD_LIBRARY_PATH")
+
+
+def can_run(python: str, environ: Mapping[str, str]) -> bool:
+    """Whether a command with these does the same here as in an interpreter of its own."""
+    return python == sys.executable and not any(
+        name in _AT_START or (name.startswith("PYTHON") and name != "PYTHONUNBUFFERED") for name in environ
+    )
+
+
+def run(
+    args: Sequence[str], environ: Mapping[str, str], stdin: str | None = None, seconds: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Like ``subprocess.run([python, "-c", …, *args], cwd=ROOT, capture_output=True, text=True)``."""
+    with tempfile.TemporaryDirectory(prefix="studio-command-") as name:
+        folder = Path(name)
+        (folder / "0").write_text(stdin or "")
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(seconds)
+            sock.connect(_address())
+            sock.sendall(json.dumps([list(args), dict(environ), name]).encode() + b"\n")
+            with sock.makefile("r") as answers:
+                try:
+                    leader, status = (int(answers.readline()) for _ in range(2))
+                except TimeoutError:
+                    os.killpg(leader, signal.SIGKILL)
+                    raise subprocess.TimeoutExpired(["studio", *args], seconds) from None
+        out, err = ((folder / stream).read_text() for stream in "12")
+        return subprocess.CompletedProcess(["studio", *args], os.waitstatus_to_exitcode(status), out, err)
+
+
+_started: list[str] = []
+
+
+def _address() -> str:
+    """Where the process that forks listens; started with the first command."""
+    if not _started:
+        folder = tempfile.mkdtemp(prefix="studio-commands-")
+        address = f"{folder}/socket"
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL") if name in os.environ}
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SERVER, address],
+            cwd=ROOT,
+            env=kept,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.stdout.close()
+        atexit.register(_stop, process, folder)
+        _started.append(address)
+    return _started[0]
+
+
+def _stop(process: subprocess.Popen[bytes], folder: str) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
+    for path in Path(folder).iterdir():
+        path.unlink()
+    os.rmdir(folder)
+
+
+# -- in the process that forks -----------------------------------------------------------------------
+
+
+def serve() -> t.NoReturn:
+    """Fork for each command that is asked for at the socket ``argv[1]``, until whoever started it is gone."""
+    from app.cli import main
+
+    _warm_up()
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    listener.bind(sys.argv[1])
+    listener.listen(64)
+    _signal(signal.SIGCHLD, signal.SIG_IGN)
+    _end_with_parent()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    while True:
+        asked, _ = listener._accept()
+        if _fork():
+            os.close(asked)
+            continue
+        listener.close()
+        _signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        args, environ, folder = _read(asked)
+        os.write(asked, b"%d\n" % os.getpid())
+        pid = _fork()
+        if pid:
+            _, status = _waitpid(pid, 0)
+            os.write(asked, b"%d\n" % status)
+            os._exit(0)
+        os.close(asked)
+        _become(args, environ, folder)
+        sys.exit(main(args))
+
+
+def _warm_up() -> None:
+    """Do once what every command does: load the store and the plugins, and migrate a database."""
+    from gevent import get_hub
+
+    from app import __version__, builtins
+    from app.cli import sources  # noqa: F401
+    from app.config import Settings
+    from app.engine import services  # noqa: F401
+    from app.store import Store
+    from app.web import catalog  # noqa: F401
+
+    with tempfile.TemporaryDirectory(prefix="studio-commands-") as folder:
+        settings = Settings(data_dir=Path(folder))
+        store = Store(settings)
+        store.migrate()
+        store.close()
+        builtins.registry(settings, __version__)
+    assert [thread.name for thread in threading.enumerate()] == ["MainThread"], "a fork has one thread only"
+    # What is forked needs a hub of its own, whose time begins then.
+    get_hub().destroy(destroy_loop=True)
+    gc.collect()
+    gc.freeze()  # nor does it look for garbage in what all of them share
+
+
+def _read(asked: int) -> t.Any:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(asked, 1 << 16)
+    return json.loads(line)
+
+
+def _end_with_parent() -> None:
+    """A test process that is killed must not leave this one behind."""
+    import ctypes
+
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def _become(args: list[str], environ: dict[str, str], folder: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    for number, mode in ((0, os.O_RDONLY), (1, flags), (2, flags)):
+        opened = os.open(f"{folder}/{number}", mode, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.argv[:] = ["-c", *args]
