@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
+import gevent
 from flask import Response, request
 
 from app import events as ev
+from app.engine.envelopes import unpacked
 from app.engine.rebuilt import rebuilt
 from app.web.answer import answer_body, paused_body
 from app.web.http import json_response
@@ -20,6 +22,11 @@ if t.TYPE_CHECKING:
     from app.store import Store
     from app.streams.final import Selection
     from app.streams.rights import Rights
+
+
+#: Seconds between looks for how a run that another process carries stands.
+LOOK_S = 0.1
+_GOES_ON = ("queued", "running")
 
 
 def waited(run: Run, reader: object) -> bool:
@@ -62,16 +69,48 @@ def answer_of(run: Run, reader: object, selections: t.Sequence[Selection] | None
     return response
 
 
+def waited_elsewhere(store: Store, run_id: str) -> dict[str, t.Any] | None:
+    """Wait until a run that another process carries has ended or pauses; its row then, or None when the caller has
+    left. It is no reader of the run: nobody there knows of it.
+    """
+    left: list[bool] = []
+    with watch_request(request.environ, lambda: left.append(True)):
+        while not left:
+            if store.runs.status(run_id) not in _GOES_ON:
+                return store.runs.get(run_id)
+            gevent.sleep(LOOK_S)
+    return None
+
+
 def answer_elsewhere(
     store: Store, run_id: str, selections: t.Sequence[Selection] | None, rights: Rights
 ) -> Response:
-    """The answer of a run that this process does not carry: from its record if it has ended, else 202."""
-    row = store.runs.get(run_id)
-    if row is None or row["ended_at"] is None:
+    """The answer of a run that another process carries, once it has ended or pauses."""
+    row = waited_elsewhere(store, run_id)
+    if row is None:
+        return nobody()
+    last = _last(store, row)
+    if isinstance(last, ev.RunPaused):
+        asked = [
+            ev.DecisionRequested(each.path, each.id, each.shown, None, each.expires_at)
+            for each in store.decisions.open_of_run(run_id)
+        ]
+        body = paused_body(run_id, row["thread_id"] or "", last, asked, selections, rights)
+    elif isinstance(last, ev.Terminal):
+        body = answer_body(run_id, last, selections, rights)
+    else:
         return goes_on(run_id)
-    (end,) = rebuilt(row)
-    body = answer_body(run_id, t.cast(ev.Terminal, end.event), selections, rights)
     return Response(body, content_type="application/json", headers={"X-Run-Id": run_id})
+
+
+def _last(store: Store, row: t.Mapping[str, t.Any]) -> ev.RunEvent | None:
+    """What a durable run said last: of one that has ended, its end."""
+    batches = store.durable.log(row["id"])
+    said = unpacked(batches[-1].data)[-1].event if batches else None
+    if row["ended_at"] is None or isinstance(said, ev.Terminal):
+        return said
+    (end,) = rebuilt(row)
+    return end.event
 
 
 def goes_on(run_id: str) -> Response:

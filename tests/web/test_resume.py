@@ -7,6 +7,7 @@ import typing as t
 import gevent
 import pytest
 
+from app.web import resume as resuming
 from tests.support import sse
 from tests.support.servers import NEGOTIATE
 from tests.web import asking
@@ -152,6 +153,43 @@ def test_what_a_run_of_nobodys_key_asks_is_for_admins_to_answer(studio: Studio) 
     assert resume(studio, run, {"decision": "approve"}, "admin").get_json()["status"] == "completed"
 
 
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process is always quicker to take up what was answered."""
+    taken = resuming.go_on
+
+    def lose(*given: t.Any) -> None:
+        assert taken(*given) is not None
+
+    monkeypatch.setattr(resuming, "go_on", lose)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_one_who_waits_is_answered_whoever_goes_on_with_the_run(studio: Studio) -> None:
+    run = paused(studio, studio.deploy(asking.both()))
+    one, two = sorted(open_of(studio, run), key=lambda decision: str(decision["blockId"]))
+    first = resume(studio, run, {"decision": "approve", "pauseId": two["id"]}).get_json()
+    assert (first["status"], first["success"]) == ("paused", True)
+    assert first["resume"]["pauseId"] == one["id"]
+    last = resume(studio, run, {"decision": "approve"}).get_json()
+    assert last["status"] == "completed"
+    assert last["output"]["one_said"] == {"text": "Text of one."}
+    assert last["usage"] == studio.get(f"/api/runs/{run}").get_json()["usage"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_streams_are_attached_to_whoever_goes_on_with_the_run(studio: Studio, call: str) -> None:
+    first = studio.execute(call, {"stream": True, "includeToolCalls": True}, headers=NEGOTIATE)
+    assert values(first)[-1] == "[DONE]"
+    rest = values(resume(studio, first.headers["X-Run-Id"], {"decision": "approve"}))
+    assert rest[0]["phase"] == "end"
+    assert rest[1] == {"blockId": "agent_1", "chunk": "It is settled."}
+    second = send(studio, f"/api/workflows/{call}/runs", {"message": "hi", "events": "minimal"})
+    assert values(second)[-1]["data"]["status"] == "paused"
+    told = values(resume(studio, second.headers["X-Run-Id"], {"decision": "approve"}))
+    assert [frame["type"] for frame in told] == ["thread", "decision_settled", "agent_message", "done"]
+
+
 # -- answers -----------------------------------------------------------------------------------------
 
 
@@ -259,9 +297,9 @@ def test_of_two_answers_the_second_is_told_of_the_first(studio: Studio, draft: s
 def test_two_questions_at_once_are_answered_by_name(studio: Studio) -> None:
     """HITL-01: a bare answer names neither; of two named ones each moves its own branch."""
     run = paused(studio, studio.deploy(asking.both()))
-    one, two = open_of(studio, run)
+    one, two = sorted(open_of(studio, run), key=lambda decision: str(decision["blockId"]))
     error = assert_error(resume(studio, run, {"decision": "approve"}), 409, "several_pauses", path="pauseId")
-    assert [detail["message"] for detail in error["details"]] == [one["id"], two["id"]]
+    assert {detail["message"] for detail in error["details"]} == {one["id"], two["id"]}
     first = resume(studio, run, {"decision": "approve", "pauseId": two["id"]}).get_json()
     assert first["status"] == "paused"
     assert first["resume"]["pauseId"] == one["id"]
