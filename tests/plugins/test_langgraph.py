@@ -12,8 +12,11 @@ import pytest
 pytest.importorskip("langgraph", reason="needs the extra langgraph, which make test installs")
 
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig, RunnableParallel
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 from langgraph.types import Command, RetryPolicy
+from langsmith.utils import tracing_is_enabled
 
 from app import events as ev
 from plugins.langgraph_app import GraphApp
@@ -182,8 +185,6 @@ def test_messages_of_one_node_that_come_at_once_are_told_one_after_the_other(
     ]
 
     def both(state: t.Any) -> dict[str, t.Any]:
-        from langchain_core.runnables import RunnableParallel
-
         made = RunnableParallel(one=chats[0], two=chats[1]).invoke(state["messages"])
         return {"messages": [made["two"]]}
 
@@ -239,8 +240,6 @@ def test_a_node_that_is_tried_again_has_one_end(served: t.Callable[..., Served])
             raise ConnectionError("not yet")
         return {"messages": [AIMessage("at last")]}
 
-    from langgraph.graph import START, StateGraph
-
     graph = StateGraph(graphs.State)
     graph.add_node(
         "shaky", shaky, retry_policy=RetryPolicy(initial_interval=0.001, jitter=False, max_attempts=3)
@@ -287,13 +286,9 @@ def test_a_run_outside_of_any_thread_leaves_no_checkpoints(served: t.Callable[..
 
 
 def test_input_and_output_can_be_made_by_functions(served: t.Callable[..., Served]) -> None:
-    from typing import TypedDict
-
-    class Plain(TypedDict):
+    class Plain(t.TypedDict):
         question: str
         answer: str
-
-    from langgraph.graph import START, StateGraph
 
     graph = StateGraph(Plain)
     graph.add_node("reply", lambda state: {"answer": state["question"].upper()})
@@ -331,16 +326,13 @@ def test_named_nodes_answer(served: t.Callable[..., Served]) -> None:
 
 
 def test_nothing_is_traced_unless_the_user_asks_for_it(served: t.Callable[..., Served]) -> None:
-    from langsmith.utils import tracing_is_enabled
-
     assert not tracing_is_enabled()
     seen: list[t.Any] = []
 
-    def look(state: t.Any, config: t.Any) -> dict[str, t.Any]:
-        seen.extend(handler for handler in config["callbacks"].handlers)
+    def look(state: t.Any, config: RunnableConfig) -> dict[str, t.Any]:
+        seen.extend(t.cast("t.Any", config["callbacks"]).handlers)
         return {}
 
-    look.__annotations__["config"] = __import__("langchain_core.runnables", fromlist=["x"]).RunnableConfig
     served(graphs.nodes(look)).run("?")
     assert seen
     assert not [handler for handler in seen if "LangChainTracer" in type(handler).__name__]

@@ -9,6 +9,7 @@ import pytest
 from app.store.documents import Draft
 from tests.support import sse
 from tests.support.shared import ROOT
+from tests.web.assistant import NODES
 from tests.web.conftest import SCRIPTS, Studio, assert_error, document
 
 QUESTION = "How many holidays do I have?"
@@ -161,15 +162,7 @@ def test_the_assistant_answers_with_a_verified_citation(handbook: Studio) -> Non
     assert found is not None
     assert found[1][citation["start"] : citation["end"]] == citation["text"]
     assert body["content"][1:-5] in citation["text"]
-    assert [entry["node"] for entry in body["path"]] == [
-        "intake",
-        "guardrail_pre",
-        "retrieve_context",
-        "generate_response",
-        "review_response",
-        "guardrail_post",
-        "closing",
-    ]
+    assert [entry["node"] for entry in body["path"]] == list(NODES)
     assert {entry["status"] for entry in body["path"]} == {"executed"}
     assert body["cost"] == {"total": 0.0, "currency": "USD"}
     assert len(body["trace_id"]) == 32
@@ -279,15 +272,7 @@ def test_the_graph_is_the_first_frame(studio: Studio) -> None:
     assert answer.mimetype == "application/json"
     assert answer.get_data() == frames[0].data.encode()
     graph = answer.get_json()
-    assert [node["id"] for node in graph["nodes"]] == [
-        "intake",
-        "guardrail_pre",
-        "retrieve_context",
-        "generate_response",
-        "review_response",
-        "guardrail_post",
-        "closing",
-    ]
+    assert [node["id"] for node in graph["nodes"]] == list(NODES)
     assert {"source": "guardrail_pre", "target": "closing", "label": "false", "conditional": True} in graph[
         "edges"
     ]

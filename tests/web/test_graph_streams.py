@@ -23,6 +23,7 @@ from app.workflows.document import parse
 from tests.support import sse
 from tests.support.servers import wait_until
 from tests.support.shared import ROOT
+from tests.web.assistant import NODES
 
 GOLDEN = Path(__file__).resolve().parents[1] / "streams" / "golden"
 STREAM = "text/event-stream"
@@ -135,15 +136,6 @@ def check_golden(name: str, found: bytes) -> None:
     assert found.decode() == path.read_bytes().decode()
 
 
-NODES = (
-    "intake",
-    "guardrail_pre",
-    "retrieve_context",
-    "generate_response",
-    "review_response",
-    "guardrail_post",
-    "closing",
-)
 #: What ends each kind of turn, and which nodes have ended then.
 CASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "normal": ("turn_completed", NODES),
