@@ -19,6 +19,7 @@ from app.web.http import json_response, request_id
 
 if t.TYPE_CHECKING:
     from app.engine.run import Run
+    from app.engine.run_log import RunLog
 
 #: Seconds after which who was told to come back may do so.
 _AGAIN_S = "1"
@@ -47,22 +48,30 @@ class Listener:
         :param after: number of the last event before it went on.
         """
         run.add_reader(self)
-        replay = Replay(0, after)
-        while replay.cursor < run.log.last:
-            replay.next(self._projection, run.log)
+        self.hear(run.log, after)
         run.follow(self)
+
+    def hear(self, log: RunLog, after: int) -> None:
+        """Hear what a log has; see :meth:`catch_up`."""
+        replay = Replay(0, after)
+        while replay.cursor < log.last:
+            replay.next(self._projection, log)
 
     def answer(self, run: Run) -> Response:
         """The answer, once there is one. A caller who leaves counts as a reader who has left."""
         if not waiting.waited(run, self):
             return waiting.nobody()
+        return self.heard(run.request.thread_id)
+
+    def heard(self, thread_id: str | None) -> Response:
+        """The answer by what was heard."""
         found = self._projection
         if found.failure is not None:
             response = self._failed(found.failure)
         elif found.response is not None:
             response = Response(found.response, content_type="application/json")
         else:
-            response = goes_on(run.id, run.request.thread_id)
+            response = goes_on(self._run_id, thread_id)
         response.headers["X-Run-Id"] = self._run_id
         return response
 

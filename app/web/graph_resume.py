@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response, current_app, request
 
 from app import encoding
 from app.errors import ApiError
@@ -16,7 +16,7 @@ from app.schemas.answers import AnswerBody
 from app.schemas.attach import AttachQuery
 from app.schemas.chat import ChatResumeBody, load_chat_resume
 from app.streams.rights import Rights
-from app.web import answers, relay, runs
+from app.web import answers, relay, runs, waiting
 from app.web.accept import wants_stream
 from app.web.attach import Attacher
 from app.web.auth import Caller, caller
@@ -24,8 +24,10 @@ from app.web.catalog import Catalog
 from app.web.errors import not_found, unauthorized
 from app.web.graph_answer import Listener, goes_on
 from app.web.graph_reader import graph_events
+from app.web.held import held
 from app.web.http import read_object
 from app.web.resume import Resumed, follow, resume, surfaces
+from app.web.told import of_stored_log
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -132,13 +134,28 @@ class GraphResumer:
         return listener.answer(run)
 
     def _elsewhere(self, resumed: Resumed, stream: bool, rights: Rights) -> Response:
-        """Of a turn that goes on in another process: as one who attaches, or 202."""
+        """Of a turn that goes on in another process: as one who attaches, or who waits; 202 to those who cannot."""
         run_id = str(resumed.row["id"])
-        if not stream or not rights.payloads:
+        if not stream:
+            return self._waited(resumed, rights)
+        if not rights.payloads:
             return goes_on(run_id, resumed.row["thread_id"])
         query = AttachQuery("graph", False, False, "full", resumed.after, "after")
         path = f"/api/runs/{run_id}/events?protocol=graph&after={run_id}:{resumed.after}"
         return self._attacher.attach(run_id, query, path)
+
+    def _waited(self, resumed: Resumed, rights: Rights) -> Response:
+        """The JSON answer of such a turn, once it is complete or pauses."""
+        store, run_id = self._services.store, str(resumed.row["id"])
+        row = waiting.waited_elsewhere(store, run_id)
+        if row is None:
+            return waiting.nobody()
+        told = of_stored_log(row, self._catalog, store, held(current_app))
+        if told is None:
+            return goes_on(run_id, row["thread_id"])
+        listener = Listener(graph_events(store, run_id, told.thread_id, told.workflow, rights), run_id)
+        listener.hear(told.run.log, resumed.after)
+        return listener.heard(row["thread_id"])
 
 
 def _not_paused(thread: ThreadRow) -> ApiError:

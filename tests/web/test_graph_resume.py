@@ -8,6 +8,7 @@ from collections.abc import Callable
 import gevent
 import pytest
 
+from app.web import resume as resuming
 from tests.support import sse
 from tests.support.servers import wait_until
 from tests.web.asking import ARGUMENTS, both, call, draft, open_of, send
@@ -49,6 +50,27 @@ def told(answer: t.Any) -> list[sse.Frame]:
 
 def nodes(frames: list[sse.Frame], event: str) -> list[str]:
     return [frame.json()["node"] for frame in frames if frame.event == event]
+
+
+def test_json_is_the_same_whoever_goes_on_with_the_turn(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process was quicker to take up what was answered."""
+    taken = resuming.go_on
+
+    def lose(*given: t.Any) -> None:
+        assert taken(*given) is not None
+
+    monkeypatch.setattr(resuming, "go_on", lose)
+    thread = pauses(studio, studio.deploy(draft()))["thread_id"]
+    body = resume(studio, thread, "approve", accept="application/json").get_json()
+    assert (body["status"], body["thread_id"]) == ("complete", thread)
+    frames = told(
+        studio.client.get(
+            f"/api/runs/{body['run_id']}/events?protocol=graph", headers={"X-API-Key": studio.keys["read"]}
+        )
+    )
+    assert body == {name: frames[-1].json()[name] for name in body}
 
 
 # -- going on ---------------------------------------------------------------------------------------
