@@ -62,16 +62,20 @@ _BUFFERED = {
         "in front does not see that header.",
     ),
     "apache": ("Apache: ProxyPass with flushpackets=on, and no mod_deflate for text/event-stream.",),
-    "haproxy": ("HAProxy: no compression type text/event-stream, and no http-buffer-response.",),
+    "haproxy": ("HAProxy: no text/event-stream in compression type, and no http-response wait-for-body.",),
     "traefik": (
         "Traefik: no buffering middleware; a negative responseForwarding.flushInterval passes on at once.",
     ),
-    "caddy": ("Caddy: flush_interval -1 in reverse_proxy.",),
+    "caddy": (
+        "Caddy: flush_interval -1 in reverse_proxy, which it does by itself for event streams it knows as such.",
+    ),
     "cdn": (
         "A CDN or cloud gateway: switch off response buffering, caching, optimisation and compression for these paths, "
         "or let them go round it. Some gateways (AWS API Gateway's HTTP APIs) cannot stream at all.",
     ),
-    "any": ("Antivirus and company proxies that inspect plain http collect answers: try https.",),
+    "any": (
+        "Elsewhere: antivirus and company proxies that look into plain http collect answers; try https.",
+    ),
 }
 _COMPRESSED = {
     "nginx": ("nginx: no text/event-stream (and no *) in gzip_types and brotli_types.",),
@@ -87,7 +91,7 @@ _TIMES = {
     "nginx": ("nginx: proxy_read_timeout {wanted}s; (and send_timeout as long).",),
     "apache": ("Apache: ProxyTimeout {wanted}, or timeout= of ProxyPass.",),
     "haproxy": ("HAProxy: timeout server {wanted}s, timeout client {wanted}s, timeout tunnel as long.",),
-    "traefik": ("Traefik: respondingTimeouts.writeTimeout 0, idleTimeout {wanted}s.",),
+    "traefik": ("Traefik: respondingTimeouts.writeTimeout 0, which is its default.",),
     "cdn": (
         "Load balancers and CDNs: raise the idle timeout (AWS ALB has 60 s, Google's backend service 30 s for the "
         "whole answer, Cloudflare some 100 s of silence).",

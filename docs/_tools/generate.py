@@ -21,6 +21,7 @@ from docs._tools import (
     pages_graph_events,
     pages_plugins,
     pages_run_events,
+    pages_streams,
 )
 
 #: Of Markdown pages; a schema says the same in its ``$comment``.
@@ -49,6 +50,8 @@ PARTS: dict[tuple[str, str], t.Callable[[], str]] = {
     ("workflow-document.md", "checks"): pages_plugins.checks,
     ("providers.md", "families"): pages_capabilities.connections,
     ("providers.md", "embeddings"): pages_capabilities.embeddings,
+    ("behind-nginx.md", "findings"): pages_streams.findings,
+    ("behind-nginx.md", "cures"): pages_streams.cures,
     ("graph-events.md", "events"): pages_graph_events.events,
     ("run-events.md", "levels"): pages_run_events.events,
     ("run-events.md", "savings"): pages_run_events.savings,
