@@ -27,6 +27,9 @@ from app.store.writer import Writer
 
 _TOKEN_BYTES = 32
 _EXPIRED = 500  # in one transaction
+#: A page of decisions ends with the row that brings it to this many bytes; what is shown of one may be megabytes.
+PAGE_BYTES = 4 * 1024 * 1024
+_AT_ONCE = 10  # rows that are read, and may be left out again
 
 #: What an index leads to directly (:class:`app.store.pages.Pages`). What is open is few.
 _INDEXED = (("run_id",), ("open",), ("thread_id",), ("key_id",), ("workflow_id",), ())
@@ -135,14 +138,25 @@ class Decisions:
         """The next decisions older than ``before``, newest first; see :meth:`app.store.pages.Pages.page`.
 
         :param before: a decision's id, or None for the newest.
-        :returns: at most ``limit``, and the id after which the list goes on; None at its end. There may be fewer than
-            ``limit``, even none, before the end.
+        :returns: at most ``limit`` and about :data:`PAGE_BYTES` (one whatever its size), and the id after which the
+            list goes on; None at its end. There may be fewer than ``limit``, even none, before the end.
         """
         asked = {name: value for name in _FILTERS if (value := getattr(wanted, name)) is not None}
         if asked.get("state") == "open" and wanted.run_id is None:
             asked["open"] = asked.pop("state")
-        rows, further = self._pages.page(asked, before, limit)
-        return [decision(row) for row in rows], further
+        rows: list[DecisionRow] = []
+        size = 0
+        while True:
+            due = min(limit - len(rows), _AT_ONCE)
+            found, further = self._pages.page(asked, before, due)
+            for row in found:
+                rows.append(decision(row))
+                size += sum(len(value) for value in row if isinstance(value, str))
+                if size >= PAGE_BYTES and row is not found[-1]:
+                    return rows, rows[-1].id
+            if further is None or size >= PAGE_BYTES or len(found) < due or len(rows) == limit:
+                return rows, further
+            before = further
 
     def settled_of(self, run_ids: Collection[str]) -> t.Sequence[DecisionRow]:
         """Decisions of these runs that were answered or expired and that the run has not taken note of: a run that

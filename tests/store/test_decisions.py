@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as how
 from hypothesis import strategies as st
 
-from app.store import Store, pages
+from app.store import Store, decisions, pages
 from app.store.checkpoints import Checkpoint, DecisionRow
 from app.store.decision_rows import plain, restored
 from app.store.decisions import DecisionFilter
@@ -217,6 +217,26 @@ def test_lists_are_newest_first_page_by_page(two, listed, filters, expected, lim
         if before is None:
             break
     assert found == expected
+
+
+def test_a_page_ends_with_what_makes_it_large(two, monkeypatch):
+    monkeypatch.setattr(decisions, "PAGE_BYTES", 10_000)
+    monkeypatch.setattr(decisions, "_AT_ONCE", 3)
+    store, _ = two
+    run_id = rows.new_id("run")
+    sizes = (1, 4_000, 6_000, 20_000, 1, 1, 1, 1, 10_000)
+    made = [
+        rows.ask(run_id, str(number), review={"kind": "answer", "draft": "x" * size})
+        for number, size in enumerate(sizes)
+    ]
+    put(store, *made)
+    pages_of, before = [], None
+    while True:
+        page, before = store.decisions.list(DecisionFilter(run_id=run_id), before, 100)
+        pages_of.append([sizes[int(row.key)] for row in page])
+        if before is None:
+            break
+    assert pages_of == [[10_000], [1, 1, 1, 1, 20_000], [6_000, 4_000], [1]]
 
 
 def test_all_open_ones_are_found_by_their_index(sqlite_settings, open_store):
