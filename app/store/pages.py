@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnElement, Executable, Table, bindparam, select
+from sqlalchemy import BindParameter, ColumnElement, Executable, Select, Table, bindparam, select
 
 from app.store.db import Backend, Row, Statement, text
 
@@ -81,7 +81,7 @@ class Pages:
         kind = self._kinds.get(name)
         return self._table.c[name] == bindparam(name) if kind is None else kind
 
-    def _window(self, names: frozenset[str], limit: t.Any) -> t.Any:
+    def _window(self, names: frozenset[str], limit: BindParameter[int]) -> Select[t.Any]:
         """Ids of the rows to look at, and what else is asked of them."""
         c = self._table.c
         equal = [self._equal(name) for name in self._chosen(names)]

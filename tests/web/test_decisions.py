@@ -268,7 +268,7 @@ def test_a_token_that_is_none_is_a_friendly_404(studio: Studio, token: str) -> N
 
 
 def test_links_of_what_is_over_say_so(studio: Studio) -> None:
-    late = paused(studio, studio.deploy(asking.draft(deadline_s=0.3)))
+    late = paused(studio, studio.deploy(asking.draft(deadline_s=3600)))
     (asked,) = open_of(studio, late)
     path = link(studio, asked["id"])
     stopped = paused(studio, studio.deploy(asking.draft()))
@@ -278,7 +278,9 @@ def test_links_of_what_is_over_say_so(studio: Studio) -> None:
     page = studio.client.get(other)
     assert page.status_code == 410
     assert "nothing to decide any more" in text_of(page)
-    gevent.sleep(0.35)
+    services = studio.app.extensions["studio"]
+    (settled,) = services.store.decisions.expire(services.clock.now_ms() + 3_600_000)
+    assert settled.id == asked["id"]
     page = studio.client.post(path, data={"decision": "approve"})
     assert page.status_code == 410
     assert "The time is up" in text_of(page)

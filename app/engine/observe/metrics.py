@@ -154,9 +154,7 @@ class RunMetrics:
     def __init__(self, metrics: Metrics, run: Run) -> None:
         self._metrics = metrics
         self._run = run
-        origin: t.Any = getattr(run.request, "origin", None)
-        surface = origin.get("surface") if isinstance(origin, Mapping) else getattr(origin, "surface", None)
-        self._surface = str(surface or "other")
+        self._surface = str((run.request.origin or {}).get("surface", "other"))
 
     def deliver(self, envelope: ev.Envelope) -> None:
         """Take an event."""
