@@ -40,6 +40,11 @@ _LONG = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _SHORT = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _HUMAN = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+_LOOKED = {
+    "runs_live": "Runs that are going on.",
+    "streams_open": "Streams that are open.",
+    "spans_dropped": "Spans that could not be sent.",
+}
 
 
 class Metrics:
@@ -85,11 +90,7 @@ class Metrics:
         self.lag_s = seconds("loop_lag", "How late the event loop came to its next turn.", _LAG)
         self._looked = {
             name: Gauge(f"studio_{name}", doc, registry=made, multiprocess_mode="livesum")
-            for name, doc in (
-                ("runs_live", "Runs that are going on."),
-                ("streams_open", "Streams that are open."),
-                ("spans_dropped", "Spans that could not be sent."),
-            )
+            for name, doc in _LOOKED.items()
         }
 
     def run(self, run: Run) -> RunMetrics:
