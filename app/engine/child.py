@@ -72,9 +72,11 @@ class ChildRun:
         """See :func:`app.engine.region.run_body`."""
         return run_body(t.cast("Run", self), region, frame, outer)
 
-    def child(self, block: CompiledBlock, frame: Frame, given: t.Any, outer: RunScope) -> t.Any:
+    def child(
+        self, block: CompiledBlock, frame: Frame, given: t.Any, outer: RunScope, told: bool = False
+    ) -> t.Any:
         """See :func:`run_child`."""
-        return run_child(self, block, frame, given, outer)
+        return run_child(self, block, frame, given, outer, told)
 
     def visible(self) -> Mapping[str, Mapping[str, t.Any]]:
         """What its templates see of its own blocks, by their ids."""
@@ -91,21 +93,17 @@ class ChildRun:
         return not self._before or self.state.blocks[block].execution > self._before.get(block, 0)
 
 
-def _announce(outer: Run | ChildRun, event: ev.ChildStarted) -> None:
-    """Tell that a child begins, unless an earlier process has told it of this very execution."""
-    if outer.durable is not None:
-        journal = outer.journal.bind(event.block, outer.durable.replay.visits[event.block])
-        if journal.find(0, "child begins") is not None:
-            return
-        journal.write(0, "child begins", "told", "done")
-    outer.emitter.emit(event)
-
-
 def run_child(
-    outer: Run | ChildRun, block: CompiledBlock, frame: Frame, given: t.Any, scope: RunScope
+    outer: Run | ChildRun,
+    block: CompiledBlock,
+    frame: Frame,
+    given: t.Any,
+    scope: RunScope,
+    told: bool = False,
 ) -> t.Any:
     """Run the workflow that ``block`` names to its end.
 
+    :param told: an earlier process has told that it begins.
     :returns: its output.
     :raises BlockError: a block of it failed, or it took longer than its own ``timeout_s``; nothing of it goes on.
     """
@@ -124,7 +122,9 @@ def run_child(
     workflow = pinned.workflow
     edges = [(e.source, e.handle, e.target) for e in workflow.edges]
     child = ChildRun(outer, name, pinned, given)
-    _announce(outer, ev.ChildStarted(name, pinned.workflow_id, pinned.version, workflow.infos(), edges))
+    if not told:
+        infos = workflow.infos()
+        outer.emitter.emit(ev.ChildStarted(name, pinned.workflow_id, pinned.version, infos, edges))
     # A block that may be tried again settles what its child's agents said when it has ended.
     inner = Frame(path=child.path, owner=name, looping=frame.looping or block.retries > 0)
     limit = workflow.settings.timeout_s

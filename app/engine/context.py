@@ -221,7 +221,11 @@ class RunningBlock:
         if self._durable is None:
             return self._run.child(self._config, self._frame, given, self.scope)
         with self._once("child", self._frame, None):
-            return self._run.child(self._config, self._frame, given, self.scope)
+            key = f"{self.attempt} begins {self._inner['child']}"
+            told = self._journal.find(0, key) is not None
+            if not told:
+                self._journal.write(0, key, "told", "done")
+            return self._run.child(self._config, self._frame, given, self.scope, told)
 
     def leads_on(self, handle: str) -> bool:
         """Whether an edge leaves this block by ``handle``."""

@@ -108,14 +108,14 @@ class Emitter:
         """What was held is not told after all, and the run goes on."""
         self.ended = False
 
-    def go_on(self, seq: int, thinking: Mapping[str, int]) -> None:
-        """Go on after what an earlier process told.
-
-        :param seq: the last number that is taken. :param thinking: how much was shown of it, by block.
-        """
+    def go_on(self, seq: int) -> None:
+        """The numbers up to this one are taken."""
         self._seq = seq
-        self._thinking_left -= sum(thinking.values())
-        self._thinking_by_block = {block: THINKING_CAP - units for block, units in thinking.items()}
+
+    def count_thinking(self, shown: Mapping[str, int]) -> None:
+        """So much thinking was shown before, by block."""
+        self._thinking_left -= sum(shown.values())
+        self._thinking_by_block = {block: THINKING_CAP - units for block, units in shown.items()}
         self._thinking_cut = [block for block, left in self._thinking_by_block.items() if left <= 0]
 
     def _show(self, envelope: Envelope) -> None:

@@ -84,9 +84,14 @@ class RegionRun:
     def _skip(self, block: str) -> None:
         self._known(block, BlockRow("skipped"))
         name, run = self.frame.name(block), self._run
-        told = run.state.executions(name)
+        standing = run.state.blocks.get(name)
+        told = 0 if standing is None else standing.execution
         execution = told + 1 if run.durable is None else run.durable.replay.skip(name)
         if execution > told:
+            if standing is not None and (standing.final_text or standing.partial):
+                run.emitter.emit(
+                    ev.AnswerRetracted(name, "iteration")
+                )  # what it said before stands no longer
             run.emitter.emit(ev.BlockFinished(name, "skipped", execution=execution))
 
     def _start(self, starts: list[str]) -> None:

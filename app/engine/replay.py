@@ -121,8 +121,12 @@ class Replay:
         self._journal.write(name, execution, 0, key, "block", t.cast(t.Any, state), end, input_hash)
 
     def inside(self, inner: Sequence[Inner]) -> dict[str, int]:
-        """How often these instances have run."""
-        return {name: self.visits[name] for name, _, _ in inner if name in self.visits}
+        """How often these instances have run, now that what ran them has ended: also where an earlier process had begun
+        what this one never came to.
+        """
+        for name, _, state in inner:
+            self.visits[name] = max(self.visits.get(name, 0), state.execution)
+        return {name: self.visits[name] for name, _, _ in inner}
 
     def _end(self, name: str, execution: int, key: str) -> BlockEnd | None:
         step = self._journal.find(name, execution, 0, key)

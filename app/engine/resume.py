@@ -107,7 +107,6 @@ def _resumption(services: Services, claim: Claim) -> Resumption:
         claim.epoch,
         claim.seq_reserved if start + NEAR <= claim.seq_reserved else start + RESERVE,
         start,
-        (last + 1, start) if start > last else None,
         row["created_at"],
         active,
         max(0, now - row["created_at"] - active - human),

@@ -30,7 +30,7 @@ class Resumption:
     """See the module.
 
     :ivar epoch: of this process's writes. :ivar reserved: the last number of an event that may be used.
-    :ivar last: the last number that is taken. :ivar lost: (first, last) number of what may have been told and is lost.
+    :ivar last: the last number that may have been told; what is in no log up to it is lost.
     :ivar active_ms: how long it was active so far. :ivar queued_ms: how long it stood in line, also for a process.
     :ivar human_wait_ms: how long people were waited for, in all. :ivar waited: how long this time; None: they were not.
     :ivar doom: why it cannot go on. :ivar halt: why it ends as soon as something would have to run anew.
@@ -39,7 +39,6 @@ class Resumption:
     epoch: int
     reserved: int
     last: int
-    lost: tuple[int, int] | None
     created_at: int
     active_ms: int
     queued_ms: int
@@ -57,7 +56,8 @@ class Resumption:
         """Give a run what it had. What cannot be taken over dooms it."""
         durable = run.durable
         assert durable is not None
-        run.emitter.go_on(self.last, _thinking(self.said))
+        run.emitter.go_on(run.log.last)
+        run.emitter.count_thinking(_thinking(self.said))
         durable.halt = self.halt
         asked = [e.event.pause_id for e in self.said if isinstance(e.event, ev.DecisionRequested)]
         durable.people.restore(self.decisions, asked)
@@ -76,18 +76,20 @@ class Resumption:
             run.caught = _caught(ends)
         self.steps = ()
 
-    def gap(self, run: Run) -> None:
-        """Say what may be missing; before anything else."""
-        if self.lost is not None:
-            run.emitter.emit(ev.Gap(*self.lost, "worker_lost"))
+    def begin(self, run: Run, started: ev.RunStarted) -> None:
+        """Say what may be missing and that it goes on, and close what was cut off.
 
-    def begin(self, run: Run) -> None:
-        """Say that it goes on, and close what was cut off.
-
+        :param started: told first where not even that is known to have been.
         :raises RunError: it cannot go on.
         """
         assert run.durable is not None
         emit = run.emitter.emit
+        if run.state.started_at is None:
+            emit(started)
+        if run.log.last < self.last:  # numbers up to it may have been told
+            first = run.log.last + 1
+            run.emitter.go_on(self.last)
+            emit(ev.Gap(first, self.last, "worker_lost"))
         emit(ev.RunResumed(self.waited))
         for state in run.state.open_blocks():
             if state.turn >= 0:

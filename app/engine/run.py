@@ -261,12 +261,11 @@ class Run:
         """Run the region that lies in no body, and with it everything."""
         request, workflow = self.request, self.request.workflow
         edges = [(e.source, e.handle, e.target) for e in workflow.edges]
-        if self.resumption is not None:
-            self.resumption.gap(self)
-        if self.state.started_at is None:
-            self.emitter.emit(ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges))
-        if self.resumption is not None:
-            self.resumption.begin(self)
+        started = ev.RunStarted(self.id, request.workflow_id, workflow.infos(), edges)
+        if self.resumption is None:
+            self.emitter.emit(started)
+        else:
+            self.resumption.begin(self, started)
         if workflow.runner is not None:
             return runners.drive(self)
         last = RegionRun(self, self._root(), Frame(), self.scope).drive()
@@ -280,7 +279,7 @@ class Run:
         if thread is None or thread.pinned is None:
             return root
         entry = pins.entry(self.request.workflow, thread.pinned)
-        if self.resumption is None:
+        if self.resumption is None or not self.state.flow_changed:
             self.emitter.emit(ev.FlowChanged(entry))
         return root if entry is None else replace(root, entries=(entry,))
 
@@ -288,9 +287,11 @@ class Run:
         """See :func:`app.engine.region.run_body`."""
         return run_body(self, region, frame, outer)
 
-    def child(self, block: CompiledBlock, frame: Frame, given: t.Any, outer: RunScope) -> t.Any:
+    def child(
+        self, block: CompiledBlock, frame: Frame, given: t.Any, outer: RunScope, told: bool = False
+    ) -> t.Any:
         """See :func:`app.engine.child.run_child`."""
-        return run_child(self, block, frame, given, outer)
+        return run_child(self, block, frame, given, outer, told)
 
     def visible(self) -> Mapping[str, Mapping[str, t.Any]]:
         """What templates see of the run's own blocks, by their ids; a child's stay its own."""

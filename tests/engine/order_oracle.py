@@ -348,6 +348,9 @@ class _Judge:
             return frozenset({f"route:{self._routes[event.block]}"})
         if kind == "guardrail":
             return frozenset({"true" if output["passed"] else "false"})
+        if kind == "approval":
+            ways = {"reject": "rejected", "expired": "expired"}
+            return frozenset({ways.get(output["decision"], "approved")})
         if kind == "work":  # of a test's own
             return frozenset(output["ways"])
         if kind in ("loop", "parallel"):

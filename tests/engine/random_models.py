@@ -7,6 +7,7 @@ to run in between is drawn, too.
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from collections.abc import Iterator
 
 import gevent
@@ -22,13 +23,16 @@ Turn = list[tuple[str, t.Any]]
 
 
 class Drawn:
-    """The wire of models that say what was drawn. ``streams``: those that are open."""
+    """The wire of models that say what was drawn. ``streams``: those that are open. ``calls``: how often the tool of
+    these models ran, by run and call.
+    """
 
     name = "drawn"
 
     def __init__(self) -> None:
         self.scripts: dict[str, list[Turn]] = {}
         self.streams = 0
+        self.calls: Counter[tuple[str, str]] = Counter()
 
     def stream(
         self, request: spec.ModelRequest, connection: spec.Connection, waits: spec.Waits
@@ -84,4 +88,8 @@ class Plugin:
     def tools(self) -> list[Tool]:
         """See ``plugins.hookspecs``."""
         parameters = {"type": "object", "properties": {"times": {"type": "integer"}}, "required": ["times"]}
-        return [Tool("breathe", "Lets others run so many times.", parameters, _breathe)]
+        return [Tool("breathe", "Lets others run so many times.", parameters, self._breathe)]
+
+    def _breathe(self, arguments: dict[str, t.Any], context: ToolContext) -> t.Any:
+        self._wire.calls[context.run_id, context.call_id] += 1
+        return _breathe(arguments, context)

@@ -20,6 +20,8 @@ Port = tuple[str, str]
 #: A collection that a rig has to have.
 COLLECTION = "known"
 MOST_DEPTH = 3
+#: Waits for people, so a run of it needs somebody who answers.
+APPROVAL = "approval"
 
 _few = st.integers(0, 3)
 _ten = st.integers(0, 9)
@@ -125,7 +127,7 @@ class _Author:
         found: dict[str, t.Any] = {}
         if kind not in ("agent", "tool") and self.rarely():
             found["retries"] = 1
-        if kind not in ("parallel", "condition", "router", "guardrail") and self.rarely():
+        if kind not in ("parallel", "condition", "router", "guardrail", APPROVAL) and self.rarely():
             found["on_error"] = "continue"
         if kind != "http" and "timeout_s" not in config and self.rarely():
             found["timeout_s"] = 60
@@ -313,6 +315,15 @@ class _Author:
         self.children[named] = child
         return {"workflow": named}, [(name, "")]
 
+    def make_approval(self, name: str, depth: int) -> tuple[dict[str, t.Any], list[Port]]:
+        config: dict[str, t.Any] = {"prompt": "May it?", "draft": self.text()}
+        ports = [(name, "approved")]
+        for handle in ("rejected", "expired"):
+            if self.draw(_flag):
+                ports.append((name, handle))
+                self.put(f"{name}_{handle}", ports[-1])
+        return config, ports
+
     def make_set(self, name: str, depth: int) -> tuple[dict[str, t.Any], list[Port]]:
         return {"values": {"text": "{{ 1 / 0 }}" if self.rarely() else self.text()}}, [(name, "")]
 
@@ -323,8 +334,8 @@ class _Author:
 _MAKERS: dict[str, Callable[[_Author, str, int], tuple[dict[str, t.Any], list[Port]]]] = {
     name.removeprefix("make_"): maker for name, maker in vars(_Author).items() if name.startswith("make_")
 }
-#: All that can be drawn, apart from ``start``.
-TYPES = tuple(_MAKERS)
+#: All that can be drawn and waits for nobody, apart from ``start``.
+TYPES = tuple(name for name in _MAKERS if name != APPROVAL)
 #: Types that hold further blocks.
 _DEEP = ("loop", "parallel", "workflow")
 #: Types that are drawn more often: they make order interesting.
