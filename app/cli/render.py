@@ -172,8 +172,10 @@ class Terminal:
         data = frame["data"]
         if not self._standing and data.get("output") not in (None, {}, ""):
             self._line(_as_text(data["output"]), "")
-        if data["success"]:
-            self._line(f"✓ {_summary(data)}", _DIM)
+        if data["status"] == "paused":
+            self._line(f"‖ paused · {_summary(data)}", _DIM)
+        elif data["success"]:
+            self._line(f"✓ completed · {_summary(data)}", _DIM)
         else:
             self._line(f"✗ {data.get('error', '')}", _RED)
 
@@ -216,7 +218,7 @@ class Terminal:
 def _summary(data: Frame) -> str:
     usage = data.get("usage") or {}
     tokens = usage.get("tokens") or {}
-    parts = ["completed"]
+    parts = []
     if "durationMs" in usage:
         parts.append(f"{usage['durationMs'] / 1000:.1f} s")
     if "input" in tokens or "output" in tokens:

@@ -9,7 +9,7 @@ import pytest
 
 from app.cli import render
 
-FINAL = {
+FINAL: dict[str, t.Any] = {
     "event": "final",
     "data": {
         "success": True,
@@ -114,3 +114,11 @@ def test_a_terminal_passes_over_frames_of_later_versions(capsys: pytest.CaptureF
         [{"event": "status", "state": "working"}, {"event": "line", "x": 1}, FINAL],
     )
     assert "completed" in capsys.readouterr().out
+
+
+def test_a_terminal_does_not_call_a_run_complete_that_waits_for_a_person(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    paused = {"event": "final", "data": {**FINAL["data"], "status": "paused"}}
+    shown(render.Terminal(colour=False), [{"blockId": "a", "chunk": "Hello."}, paused])
+    assert capsys.readouterr().out == "Hello.\n‖ paused · run_1\n"
