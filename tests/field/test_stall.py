@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import typing as t
 from collections.abc import Iterator
@@ -12,17 +13,17 @@ import pytest
 
 from app import events as ev
 from tests.field.rig import Engine, Server, environ, held, opened, until
-from tests.field.wires import Speaker
-from tests.support import leaks
+from tests.field.wires import WIRES, Speaker
+from tests.support import leaks, sse
 from tests.support.engine import agent, services
-from tests.support.servers import studio
+from tests.support.servers import NEGOTIATE, studio
 from tests.support.vendor import Vendor
 
 
 @pytest.fixture(scope="module")
 def impatient(_vendor: Vendor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with short limits: keepalives at 0.1 s, idle after 2 s."""
-    more = {"STUDIO_KEEPALIVE_S": "0.1", "STUDIO_IDLE_S": "2"}
+    """A server with short limits: keepalives at 0.1 s, idle after 2 s, one call of Ollama at a time."""
+    more = {"STUDIO_KEEPALIVE_S": "0.1", "STUDIO_IDLE_S": "2", "STUDIO_OLLAMA_MAX_CONCURRENCY": "1"}
     with (
         studio(tmp_path_factory.mktemp("impatient"), environ(_vendor, **more)) as made,
         opened(made) as server,
@@ -62,6 +63,101 @@ def test_stall_01_keepalives_in_every_phase(
     assert watched.end()["event"] == "final"
     assert watched.text == "half and half"
     assert set(watched.comments) == {"keepalive"}
+
+
+def test_stall_01_keepalives_while_a_call_waits_for_its_turn(impatient: Server, vendor: Vendor) -> None:
+    speaker = WIRES["ollama"]()
+    workflow = impatient.agent(speaker.model, idle_s=60)
+    first, second = impatient.watch(workflow), impatient.watch(workflow)
+    call = vendor.next_call()
+    for _ in range(3):
+        first.comment()
+        second.comment()
+    assert vendor.calls.empty()  # one of them is not asked yet
+    for each in (call, None):
+        speaker.finish(each or vendor.next_call())
+    assert {first.end()["event"], second.end()["event"]} == {"final"}
+
+
+#: How each surface is asked for a run of one workflow, with which header.
+SURFACES = {
+    "agent events": ("/api/workflows/{id}/execute", {"stream": True, "input": "hi"}, NEGOTIATE),
+    "run events": ("/api/workflows/{id}/runs", {"message": "hi"}, {}),
+    "graph": (
+        "/chat",
+        {"workflow": "{id}", "messages": [{"role": "user", "content": "hi"}]},
+        {"Accept": "text/event-stream"},
+    ),
+}
+
+
+def surface(server: Server, name: str, workflow: str) -> sse.EventStream:
+    path, body, headers = SURFACES[name]
+    filled = json.loads(json.dumps(body).replace("{id}", workflow))
+    key = {"X-API-Key": server.studio.key}
+    return sse.post(server.studio.port, path.format(id=workflow), filled, {**key, **headers})
+
+
+def silence(frames: Iterator[sse.Frame]) -> list[sse.Frame]:
+    """Read on until three comments come one after another; what was told before."""
+    told: list[sse.Frame] = []
+    comments = 0
+    while comments < 3:
+        frame = next(frames)
+        comments = comments + 1 if frame.comment == "keepalive" else 0
+        told += [frame] if frame.comment is None else []
+    return told
+
+
+def decided(server: Server, run_id: str, stream: bool = False) -> sse.EventStream:
+    """Approve what a run waits for."""
+    headers = {"X-API-Key": server.studio.key, **({"Accept": "text/event-stream"} if stream else {})}
+    return sse.post(server.studio.port, f"/api/runs/{run_id}/resume", {"decision": "approve"}, headers)
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_stall_01_keepalives_while_a_person_is_waited_for(
+    impatient: Server, vendor: Vendor, name: str
+) -> None:
+    """A branch waits for a person, the other one for a silent model: on every surface, and so does who attaches to the
+    paused run, and whoever reads on when it has been answered and its model is silent again.
+    """
+    speaker = WIRES["chat"]()
+    document = agent(speaker.model, idle_s=60)
+    document["blocks"] += [
+        {"id": "asked", "type": "approval", "config": {"prompt": "Go on?"}},
+        {"id": "after", "type": "agent", "config": {"model": speaker.model, "prompt": "x", "idle_s": 60}},
+    ]
+    document["edges"] += [
+        {"source": "start", "target": "asked"},
+        {"source": "asked", "source_handle": "approved", "target": "after"},
+    ]
+    with surface(impatient, name, impatient.deploy(document)) as stream:
+        assert stream.status == 200, stream.body()
+        run_id = stream.headers["X-Run-Id"]
+        frames = iter(stream)
+        call = vendor.next_call()
+        until(lambda: impatient.store.decisions.open_of_run(run_id), "the person is asked")
+        told = silence(frames)
+        speaker.text(call, "Meanwhile.")
+        speaker.finish(call)
+        told += [frame for frame in frames if frame.comment is None]
+    last = [frame.id for frame in told if frame.id is not None][-1]
+    path = f"/api/runs/{run_id}/events"
+    with sse.get(
+        impatient.studio.port, path, {"X-API-Key": impatient.studio.key, "Last-Event-ID": last}
+    ) as held:
+        assert held.status == 200, held.body()
+        assert silence(iter(held)) == []
+    with decided(impatient, run_id, stream=True) as resumed:
+        assert resumed.status == 200, resumed.body()
+        call = vendor.next_call()
+        frames = iter(resumed)
+        silence(frames)
+        speaker.text(call, "Done.")
+        speaker.finish(call)
+        assert [frame for frame in frames if frame.comment is None]
+    assert impatient.ended(run_id)["status"] == "completed"
 
 
 @pytest.mark.parametrize("last", [True, False])
