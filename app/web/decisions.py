@@ -19,14 +19,13 @@ from app.store.decisions import DecisionFilter
 from app.web import answers, runs
 from app.web.auth import caller
 from app.web.errors import not_found
-from app.web.http import json_response, read_count, read_cursor, read_object, read_query, services
+from app.web.http import json_response, read_object, services
+from app.web.lists import page_of, read_filtered
 from app.web.resume import go_on
 
 if t.TYPE_CHECKING:
     from app.store.checkpoints import DecisionRow
 
-DEFAULT_LIMIT = 50
-MAX_LIMIT = 100
 
 _FILTERS = {
     "status": "state",
@@ -41,8 +40,7 @@ def index() -> Response:
     """``{items, nextCursor?}``, newest first."""
     wanted, before, limit = _read()
     rows, further = services().store.decisions.list(wanted, before, limit)
-    items = [answers.body_of(row) for row in rows]
-    return json_response({"items": items, **({"nextCursor": further} if further else {})})
+    return page_of([answers.body_of(row) for row in rows], further)
 
 
 def show(decision_id: str) -> Response:
@@ -99,16 +97,8 @@ def _read() -> tuple[DecisionFilter, str | None, int]:
 
     :raises ValidationFailed: with everything that is wrong with it.
     """
-    query, problems = read_query(*_FILTERS, "limit", "cursor")
-    problems += [Problem(name, "is empty; leave it out") for name in _FILTERS if query.get(name) == ""]
-    if query.get("status") not in (None, "", *STATUSES):
-        problems.append(Problem("status", f"there are {', '.join(STATUSES)}"))
-    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
-    before = read_cursor(query, _CURSOR, problems)
-    if problems:
-        raise ValidationFailed(problems)
+    chosen, before, limit = read_filtered(_CURSOR, _FILTERS, STATUSES)
     who = caller()
-    chosen = {column: query.get(name) for name, column in _FILTERS.items()}
     return DecisionFilter(**chosen, key_id=None if who.may("read") else who.key_id), before, limit
 
 

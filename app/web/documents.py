@@ -28,21 +28,19 @@ from app.schemas.document_body import DocumentBody, load_document
 from app.store.documents import CollectionUnknown, DocumentRow, Draft, VersionConflict
 from app.web import embedding
 from app.web.errors import not_found
-from app.web.http import json_response, read_count, read_cursor, read_object, read_query, services
+from app.web.http import json_response, read_count, read_object, read_query, services
+from app.web.lists import page_of, read_page
 
 if t.TYPE_CHECKING:
     from app.store.documents import Documents
 
-DEFAULT_LIMIT, MAX_LIMIT = 50, 100
 DEFAULT_TOP, MAX_TOP = 5, 50
 _DOCUMENT_CURSOR = re.compile(r"doc_[0-9A-Za-z_]{1,60}")
 
 
 def index() -> Response:
     """``{items, nextCursor?}``: the documents of a collection, oldest first, or the one of a source."""
-    query, problems = read_query("collection", "source", "limit", "cursor")
-    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
-    cursor = read_cursor(query, _DOCUMENT_CURSOR, problems)
+    query, problems, cursor, limit = read_page(_DOCUMENT_CURSOR, "collection", "source")
     collection = _needed_collection(query, problems)
     if problems:
         raise ValidationFailed(problems)
@@ -52,14 +50,12 @@ def index() -> Response:
         found = _documents().find(collection, query["source"])
         return json_response({"items": [_body(found)] if found else []})
     rows, after = _documents().list(collection, cursor, limit)
-    return json_response({"items": [_body(row) for row in rows], **_next(after)})
+    return page_of([_body(row) for row in rows], after)
 
 
 def collections() -> Response:
     """``{items, nextCursor?}``: collections by name."""
-    query, problems = read_query("limit", "cursor")
-    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
-    cursor = read_cursor(query, COLLECTION, problems)
+    _, problems, cursor, limit = read_page(COLLECTION)
     if problems:
         raise ValidationFailed(problems)
     rows, after = _documents().collections(cursor, limit)
@@ -74,7 +70,7 @@ def collections() -> Response:
         }
         for row in rows
     ]
-    return json_response({"items": items, **_next(after)})
+    return page_of(items, after)
 
 
 def put() -> Response:
@@ -238,10 +234,6 @@ def _known_collection() -> Iterator[None]:
         yield
     except CollectionUnknown as unknown:
         raise ApiError(404, unknown.code, unknown.message) from None
-
-
-def _next(after: str | None) -> dict[str, str]:
-    return {} if after is None else {"nextCursor": after}
 
 
 def install(app: Flask) -> None:

@@ -153,16 +153,6 @@ def read_count(
     return number
 
 
-def read_cursor(query: t.Mapping[str, str], form: re.Pattern[str], problems: list[Problem]) -> str | None:
-    """Where the page begins: ``nextCursor`` of the one before, None at the start; a problem is added for one that is
-    not of ``form``.
-    """
-    sent = query.get("cursor")
-    if sent is not None and not form.fullmatch(sent):
-        problems.append(Problem("cursor", "is none of ours; send the nextCursor of the page before"))
-    return sent
-
-
 def _kind(value: t.Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]

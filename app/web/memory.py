@@ -15,10 +15,9 @@ from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 from app.store.memories import MemoryRow
 from app.web import threads
-from app.web.http import json_response, read_count, read_cursor, read_query, services
+from app.web.http import json_response, read_query, services
+from app.web.lists import page_of, read_page
 
-DEFAULT_LIMIT = 50
-MAX_LIMIT = 100
 _CURSOR = re.compile(r"[0-9]{1,18}")
 
 
@@ -27,8 +26,7 @@ def show(thread_id: str) -> Response:
     row = threads.readable(thread_id)
     key, before, limit = _read()
     rows, after = services().store.memories.page(row.id, before, limit, key)
-    items = [_item(found) for found in rows]
-    return json_response({"items": items, **({} if after is None else {"nextCursor": str(after)})})
+    return page_of([_item(found) for found in rows], after)
 
 
 def forget(thread_id: str) -> Response:
@@ -46,10 +44,7 @@ def _read() -> tuple[str | None, int | None, int]:
 
     :raises ValidationFailed: with everything that is wrong with it.
     """
-    query, problems = read_query("key", "limit", "cursor")
-    problems += _empty(query)
-    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
-    before = read_cursor(query, _CURSOR, problems)
+    query, problems, before, limit = read_page(_CURSOR, "key", judge=_empty)
     if problems:
         raise ValidationFailed(problems)
     return query.get("key"), None if before is None else int(before), limit

@@ -11,18 +11,16 @@ import typing as t
 
 from flask import Blueprint, Flask, Response
 
-from app.errors import Problem, ValidationFailed
 from app.events import RunStatus
 from app.store.run_list import RunFilter
 from app.web.auth import caller
-from app.web.http import json_response, read_count, read_cursor, read_query, services
+from app.web.http import services
+from app.web.lists import page_of, read_filtered
 from app.web.record import resume_block, run_summary
 
 if t.TYPE_CHECKING:
     from app.engine.registry import Run
 
-DEFAULT_LIMIT = 50
-MAX_LIMIT = 100
 STATUSES = ("running", "paused", *t.get_args(RunStatus))
 
 _FILTERS = {
@@ -55,7 +53,7 @@ def index() -> Response:
     items = [
         _summary(live[name].record() if name in live else found[name], reads_all) for name in newest_first
     ]
-    return json_response({"items": items, **({"nextCursor": next_cursor} if next_cursor else {})})
+    return page_of(items, next_cursor)
 
 
 def _summary(row: t.Mapping[str, t.Any], details: bool) -> dict[str, t.Any]:
@@ -70,15 +68,7 @@ def _read(key_id: str | None) -> tuple[RunFilter, str | None, int]:
 
     :raises ValidationFailed: with everything that is wrong with it.
     """
-    query, problems = read_query(*_FILTERS, "limit", "cursor")
-    problems += [Problem(name, "is empty; leave it out") for name in _FILTERS if query.get(name) == ""]
-    if query.get("status") not in (None, "", *STATUSES):
-        problems.append(Problem("status", f"there are {', '.join(STATUSES)}"))
-    limit = read_count(query, "limit", DEFAULT_LIMIT, MAX_LIMIT, problems)
-    before = read_cursor(query, _CURSOR, problems)
-    if problems:
-        raise ValidationFailed(problems)
-    chosen = {column: query.get(name) for name, column in _FILTERS.items()}
+    chosen, before, limit = read_filtered(_CURSOR, _FILTERS, STATUSES)
     return RunFilter(key_id, **chosen), before, limit
 
 
