@@ -19,7 +19,12 @@ from app import config, create_app
 from app.web import peers
 from app.web.direct import StreamMiddleware
 
-flask_app = create_app(config.started)
+try:
+    flask_app = create_app(config.started)
+except config.ConfigError as error:
+    from gunicorn.errors import AppImportError
+
+    raise AppImportError(str(error)) from error  # gunicorn prints it as it is, without a traceback
 flask_app.extensions["studio"].runs.open()
 
 

@@ -241,6 +241,11 @@ def test_a_wrong_name_keeps_the_server_from_starting(tmp_path: Path) -> None:
     environ = {"PYTHONPATH": "examples", "STUDIO_LANGGRAPH_APPS": "assistant=langgraph_assistant.graph:apps"}
     with studio(tmp_path / "data", environ, start=False) as broken:
         done = broken.run_cli("plugins")
-    assert done.returncode != 0
-    assert 'langgraph_assistant.graph has no attribute "apps"' in done.stderr
-    assert "STUDIO_LANGGRAPH_APPS='assistant=langgraph_assistant.graph:apps'" in done.stderr
+        assert done.returncode != 0
+        assert 'langgraph_assistant.graph has no attribute "apps"' in done.stderr
+        assert "STUDIO_LANGGRAPH_APPS='assistant=langgraph_assistant.graph:apps'" in done.stderr
+        with pytest.raises(AssertionError, match="Studio ended with"):
+            broken.start()
+        log = broken.log.read_text()
+    assert log.count('langgraph_assistant.graph has no attribute "apps"') == 1
+    assert "Traceback" not in log
