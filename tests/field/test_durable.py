@@ -15,6 +15,8 @@ import pytest
 
 from tests.field import faults
 from tests.field.durable import Case, Place, Steps, place_of, reply
+from tests.field.stages import Following
+from tests.field.test_reconnect import Reader, attach
 from tests.support.graphs import graph
 
 SET = {"values": {"x": 1}}
@@ -98,6 +100,31 @@ def in_a_turn(it: Case) -> Steps:
     assert record["partialText"] == {}
     assert record["usage"]["tokens"]["total"] == 30  # nothing is known of what the cut one used
     assert it.counts() == {"a": 3, "note": 1}
+
+
+def in_a_turn_told_as_run_events(it: Case) -> Steps:
+    """Where nothing that was sent may be taken back, half a text is not sent."""
+    document = {**graph([("a", "agent", it.agent("a"))], "start > a"), "settings": {"durable": True}}
+    server = it.place.server
+    follows = Following(server, server.deploy(document), message="hi")
+    it.model("a").text("Half of it")
+    follows.until("workflow_node_start", node_id="a")
+    yield
+    with pytest.raises((OSError, http.client.HTTPException)):
+        follows.rest()
+    last = f"{follows.run_id}:{follows.seen[-1]['seq']}"
+    later = Reader(attach(server, follows.run_id, "protocol=runs", last=last))
+    reply(it.model("a"), "All of it")
+    events = [*follows.seen, *(value for _, value in later.rest())]
+    (gap,) = [e["data"] for e in events if e["type"] == "gap"]
+    assert gap["reason"] == "worker_lost"
+    said = [e["data"]["content"] for e in events if e["type"] in ("chat_chunk", "agent_message")]
+    assert said == ["All of it"]
+    numbers = [e["seq"] for e in events]
+    assert numbers == sorted(numbers)
+    assert [e["data"]["status"] for e in events if e["type"] == "done"] == ["completed"]
+    assert events[-1]["type"] == "done"
+    assert it.counts() == {"a": 2}
 
 
 def in_a_tool(it: Case) -> Steps:
@@ -277,6 +304,7 @@ CASES: tuple[Callable[[Case], Steps], ...] = (
     paused_at_a_text,
     paused_at_a_call,
     in_a_turn,
+    in_a_turn_told_as_run_events,
     in_a_tool,
     in_a_tool_that_may_be_repeated,
     in_a_tool_block,

@@ -244,55 +244,11 @@ def test_what_was_changed_while_a_run_was_paused_fails_it_loudly(
     assert it.first.rest()[-2][1]["data"]["status"] == "completed"
 
 
-# -- handed over ---------------------------------------------------------------------------------
-
-
-def test_a_server_that_ends_hands_its_runs_over(place: Place) -> None:
-    """SIGTERM in the middle of a turn: clients are told to come back, and have the whole text once."""
-    it, other = Case(place, "over"), Case(place, "over_too")
-    leaving = place.start()
-    place.servers.remove(leaving)
-    it.place = Place(place.folder, place.models, place.desk, servers=[leaving])
-    it.begin([("a", "agent", it.agent("a", tools=[it.tool("note")]))], "start > a")
-    it.plans("a", ("note", {}))
-    it.works("note")
-    it.model("a").text("Half")
-    it.first.upto("Half")
-    document = {**graph([("a", "agent", other.agent("a"))], "start > a"), "settings": {"durable": True}}
-    follows = Following(leaving, leaving.deploy(document), message="hi")
-    other.model("a").text("Half")
-    assert leaving.studio.process is not None
-    leaving.studio.process.terminate()
-    told = it.first.rest()
-    assert told[-1] == (None, {"event": "detached", "retryMs": 1000})
-    assert it.first.stream._parser.retry == 1000
-    rest = follows.rest()
-    assert (rest[-1]["type"], rest[-1]["data"]) == ("detached", {"retry_ms": 1000})
-    assert leaving.studio.process.wait(20) == 0
-    it.place = place
-    it.follow()
-    last = f"{follows.run_id}:{rest[-1]['seq']}"
-    later = Reader(attach(place.servers[1], follows.run_id, "protocol=runs", last=last))
-    reply(it.model("a"), "All of it")
-    reply(other.model("a"), "Whole")
-    record = it.end(lost=False)
-    assert it.standing() == {"a": record["output"]["content"]} == {"a": "All of it"}
-    assert record["humanWaitMs"] == 0
-    assert it.counts() == {"a": 3, "note": 1}
-    events = [*follows.seen[:-1], *(value for _, value in later.rest())]
-    said = [e["data"]["content"] for e in events if e["type"] in ("chat_chunk", "agent_message")]
-    assert said == ["Whole"]
-    assert [e["type"] for e in events if e["type"] in ("done", "detached")] == ["done"]
-    assert later.told[0][1]["type"] == "thread"
-    numbers = [e["seq"] for e in events]
-    assert numbers == sorted(numbers)
-
-
 # -- time that people took -----------------------------------------------------------------------
 
 
 def test_time_that_people_take_is_told_alike_everywhere_and_is_no_time_of_the_run(place: Place) -> None:
-    """They take an hour; the run may take a minute, and its block half of one."""
+    """They take an hour; the run may take a minute."""
     it = Case(place, "slow_people")
     run = it.begin(
         [
@@ -327,7 +283,7 @@ def test_time_that_people_take_is_told_alike_everywhere_and_is_no_time_of_the_ru
     events = [e for batch in place.server.store.durable.log(run) for e in unpacked(batch.data)]
     (resumed,) = [e.event for e in events if isinstance(e.event, ev.RunResumed)]
     assert resumed.human_wait_ms == waited
-    assert waited_in_all(place) - before == waited / 1000
+    assert waited_in_all(place) - before == pytest.approx(waited / 1000)
 
 
 def waited_in_all(place: Place) -> float:
@@ -342,3 +298,49 @@ def waited_in_all(place: Place) -> float:
             if line.startswith("studio_human_wait_seconds_sum"):
                 total += float(line.rpartition(" ")[2])
     return total
+
+
+# -- handed over ---------------------------------------------------------------------------------
+
+
+def test_a_server_that_ends_hands_its_runs_over(place: Place) -> None:
+    """SIGTERM in the middle of a turn: clients are told to come back, and have the whole text once.
+
+    The last test here: one of the two servers is gone afterwards.
+    """
+    it, other = Case(place, "over"), Case(place, "over_too")
+    leaving = place.servers.pop()
+    it.place = Place(place.folder, place.models, place.desk, servers=[leaving])
+    it.begin([("a", "agent", it.agent("a", tools=[it.tool("note")]))], "start > a")
+    it.plans("a", ("note", {}))
+    it.works("note")
+    it.model("a").text("Half")
+    it.first.upto("Half")
+    document = {**graph([("a", "agent", other.agent("a"))], "start > a"), "settings": {"durable": True}}
+    follows = Following(leaving, leaving.deploy(document), message="hi")
+    other.model("a").text("Half")
+    assert leaving.studio.process is not None
+    leaving.studio.process.terminate()
+    told = it.first.rest()
+    assert told[-1] == (None, {"event": "detached", "retryMs": 1000})
+    assert it.first.stream._parser.retry == 1000
+    rest = follows.rest()
+    assert (rest[-1]["type"], rest[-1]["data"]) == ("detached", {"retry_ms": 1000})
+    assert leaving.studio.process.wait(20) == 0
+    it.place = place
+    it.follow()
+    last = f"{follows.run_id}:{rest[-1]['seq']}"
+    later = Reader(attach(place.server, follows.run_id, "protocol=runs", last=last))
+    reply(it.model("a"), "All of it")
+    reply(other.model("a"), "Whole")
+    record = it.end(lost=False)
+    assert it.standing() == {"a": record["output"]["content"]} == {"a": "All of it"}
+    assert record["humanWaitMs"] == 0
+    assert it.counts() == {"a": 3, "note": 1}
+    events = [*follows.seen[:-1], *(value for _, value in later.rest())]
+    said = [e["data"]["content"] for e in events if e["type"] in ("chat_chunk", "agent_message")]
+    assert said == ["Whole"]
+    assert [e["type"] for e in events if e["type"] in ("done", "detached")] == ["done"]
+    assert later.told[0][1]["type"] == "thread"
+    numbers = [e["seq"] for e in events]
+    assert numbers == sorted(numbers)
