@@ -115,8 +115,6 @@ class Batch:
         """Whether a call may run, and those that it is asked about for; else it is settled."""
         tool = self._tools.tools[call.name]
         subject = approval.subject_of(tool)
-        if context.approved(subject):
-            return True
         (answer,) = context.decide([approval.ask_of(tool, call, self._turn)])
         shown = hashes.of_call(call.name, call.arguments)
         context.journal.write(self._turn, decision_key(call.id), "decision", "done", answer, shown)

@@ -95,7 +95,7 @@ class People:
 
     def decide(self, block: RunningBlock, asks: Sequence[Ask]) -> Sequence[Answer]:
         """See :meth:`plugins.spec.BlockContext.decide`."""
-        approved = [ask for ask in asks if ask.subject and approvals.approved(self._run, ask.subject)]
+        approved = [ask for ask in asks if self._approved(block, ask)]
         new = [row for ask in asks if ask not in approved and (row := self._new(block, ask)) is not None]
         if new:
             self._ask(new)
@@ -111,6 +111,24 @@ class People:
         for row in rows:
             self._remember(row)
         return answers
+
+    def _approved(self, block: RunningBlock, ask: Ask) -> bool:
+        """Whether it was approved for the thread before anybody was asked. A question that stands already is answered
+        by that, unless a person was first: then what they said counts.
+        """
+        if not ask.subject or not approvals.approved(self._run, ask.subject):
+            return False
+        known = self._rows.get(_at(block, ask))
+        if known is not None:
+            self._by_thread(known)
+        return known is None
+
+    def _by_thread(self, row: DecisionRow) -> None:
+        if row.state == "open":
+            store = self._run.services.store.decisions
+            _, settled = store.answer(row.id, {"decision": "approve"}, BY_THREAD)
+            if settled is not None:
+                self.deliver(settled)
 
     def _new(self, block: RunningBlock, ask: Ask) -> DecisionRow | None:
         """The row of a question that was not asked before.
@@ -193,12 +211,9 @@ class People:
         if not answer.remember or answer.verdict not in ("approve", "edit"):
             return
         approvals.approve(self._run, row.subject)
-        store = self._run.services.store.decisions
         for other in list(self._rows.values()):
-            if other.state == "open" and other.subject == row.subject:
-                _, settled = store.answer(other.id, {"decision": "approve"}, BY_THREAD)
-                if settled is not None:
-                    self.deliver(settled)
+            if other.subject == row.subject:
+                self._by_thread(other)
 
     def _now(self) -> int:
         return self._run.services.clock.now_ms()

@@ -104,12 +104,8 @@ class RunningBlock:
         """Whether the run is durable."""
         return self._durable is not None
 
-    def approved(self, subject: str) -> bool:
-        """Whether a person has approved it for the rest of the thread, or of the run."""
-        return approvals.approved(self._run, subject)
-
     def approve(self, subject: str) -> None:
-        """Take down that a person has."""
+        """Take down that a person has approved it for the rest of the thread, or of the run."""
         approvals.approve(self._run, subject)
 
     def decide(self, asks: Sequence[Ask]) -> Sequence[Answer]:

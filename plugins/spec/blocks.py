@@ -257,11 +257,10 @@ class BlockContext(t.Protocol):
     def can_ask(self) -> bool:
         """Whether people can be asked in this run."""
 
-    def approved(self, subject: str) -> bool:
-        """Whether a person has approved what ``subject`` names for the rest of the thread, or of a run in none."""
-
     def approve(self, subject: str) -> None:
-        """Take down that a person has approved what ``subject`` names, see :meth:`approved`."""
+        """Take down that a person has approved what ``subject`` names for the rest of the thread, or of a run in none:
+        :meth:`decide` asks nobody about it any more.
+        """
 
     def decide(self, asks: t.Sequence[Ask]) -> t.Sequence[Answer]:
         """Put questions to people and wait until at least one of them is answered; the answers there are, in order.

@@ -271,10 +271,6 @@ class Process:
         self.world.store()
         self.waits.step()
 
-    def approved(self, subject: str) -> bool:
-        """Whether it was approved before."""
-        return subject in self.world.approved
-
     def approve(self, subject: str) -> None:
         """Take it down."""
         self.world.approved.add(subject)
@@ -282,6 +278,9 @@ class Process:
     def decide(self, asks: Sequence[Ask]) -> Sequence[Answer]:
         """What people have answered. A question is stored before it is shown, and never asked twice."""
         self.waits.step()
+        new = [ask for ask in asks if ask.key not in self.world.asked]
+        if free := [ask for ask in new if ask.subject in self.world.approved]:
+            return [Answer(ask.key, "approve", 0, by="thread") for ask in free]
         for ask in asks:
             known = self.world.asked.setdefault(ask.key, ask)
             assert known == ask, "what is asked again is what was asked"

@@ -9,6 +9,8 @@ import gevent
 import pytest
 
 from app import events as ev
+from app.engine.registry import Run
+from app.store.checkpoints import DecisionRow
 from tests.engine.flows import document
 from tests.engine.office import MODEL, Office, agent, asks_for, cleared, held, offices, results, says
 from tests.support.vendor import Call
@@ -237,6 +239,48 @@ def test_what_was_approved_for_a_thread_is_not_asked_again_in_it(office: Office)
     assert office.made.runs.stop(other.id)
     gone = office.made.runs.get(other.id)
     assert gone is None or gone.done.wait(20)
+
+
+def two_agents() -> dict[str, t.Any]:
+    """Two agents side by side, whose calls of one tool are held."""
+    config = {"model": MODEL, "tools": [held("pay")]}
+    return document([("a", "agent", config), ("b", "agent", config)], "start > a", "start > b")
+
+
+def both_ask(office: Office) -> tuple[Run, DecisionRow, DecisionRow]:
+    """A run in a thread that has paused, and what it asks: whether to pay 1, and to pay 2."""
+    run, _ = office.start(two_agents(), **in_thread(office, None))
+    for n in (1, 2):
+        asks_for(office.next_call(), ("pay", n))
+    asked = office.asked(run)
+    return run, asked["pay 1"], asked["pay 2"]
+
+
+def test_what_is_approved_for_the_thread_answers_what_was_asked_about_it(office: Office) -> None:
+    _, one, two = both_ask(office)
+    run = office.answer(one, "edit", arguments={"n": 10}, remember=True)
+    for _ in range(2):
+        says(office.next_call(), "Paid.")
+    office.output(run)
+    assert sorted(office.desk.ran, key=str) == [("pay", {"n": 10}), ("pay", {"n": 2})]
+    stored = office.made.store.decisions.of_run(run.id)
+    assert {(row.id, row.state, row.answered_by) for row in stored} == {
+        (one.id, "answered", "key_7"),
+        (two.id, "answered", "thread"),
+    }
+    settled = [event for event in office.stream(run) if isinstance(event, ev.DecisionSettled)]
+    assert {(event.pause_id, event.decision) for event in settled} == {(one.id, "edit"), (two.id, "approve")}
+
+
+def test_what_a_person_said_about_a_call_goes_before_what_was_approved_for_the_thread(office: Office) -> None:
+    """Both answers come before anybody takes the run up."""
+    _, one, two = both_ask(office)
+    assert office.made.store.decisions.answer(two.id, {"decision": "reject"}, "key_8")[0]
+    run = office.answer(one, "approve", remember=True)
+    for _ in range(2):
+        says(office.next_call(), "So be it.")
+    office.output(run)
+    assert office.desk.ran == [("pay", {"n": 1})]
 
 
 def remembered(call: Call) -> list[tuple[str, str]]:
