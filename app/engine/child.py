@@ -27,7 +27,8 @@ if t.TYPE_CHECKING:
     from app.engine.limits import QueueTime
     from app.engine.memory import RunMemories
     from app.engine.observe.observer import RunObserver
-    from app.engine.run import Run, RunRequest
+    from app.engine.run import Run
+    from app.engine.run_request import RunRequest
     from app.engine.services import Services
     from app.state import RunState
 
@@ -93,6 +94,25 @@ class ChildRun:
         return not self._before or self.state.blocks[block].execution > self._before.get(block, 0)
 
 
+def _pinned(outer: Run | ChildRun, block: CompiledBlock, name: str) -> Pinned:
+    """The workflow that ``block`` runs.
+
+    :raises BlockError: there is none, or it would run too deep inside of others.
+    """
+    pinned = outer.request.workflow.children.get(block.id)
+    if pinned is None:
+        raise BlockError(
+            "workflow_unavailable",
+            f"The workflow that {block.name} runs was not there when the run began; deploy it.",
+        )
+    if name.count("/") >= MAX_DEPTH:
+        raise BlockError(
+            "workflow_too_deep",
+            f"Workflows may run inside one another up to {MAX_DEPTH} deep; put some of it into one workflow.",
+        )
+    return pinned
+
+
 def run_child(
     outer: Run | ChildRun,
     block: CompiledBlock,
@@ -108,17 +128,7 @@ def run_child(
     :raises BlockError: a block of it failed, or it took longer than its own ``timeout_s``; nothing of it goes on.
     """
     name = frame.name(block.id)
-    pinned = outer.request.workflow.children.get(block.id)
-    if pinned is None:
-        raise BlockError(
-            "workflow_unavailable",
-            f"The workflow that {block.name} runs was not there when the run began; deploy it.",
-        )
-    if name.count("/") >= MAX_DEPTH:
-        raise BlockError(
-            "workflow_too_deep",
-            f"Workflows may run inside one another up to {MAX_DEPTH} deep; put some of it into one workflow.",
-        )
+    pinned = _pinned(outer, block, name)
     workflow = pinned.workflow
     edges = [(e.source, e.handle, e.target) for e in workflow.edges]
     child = ChildRun(outer, name, pinned, given)

@@ -20,7 +20,8 @@ from app.engine.carrying import Carrier
 from app.engine.emitter import Subscriber
 from app.engine.resume import started_of
 from app.engine.retained import KeptRun, Retained
-from app.engine.run import Run, RunRequest
+from app.engine.run import Run
+from app.engine.run_request import RunRequest
 from app.engine.scope import spawn_service, start_run, stop_service
 from app.errors import ApiError
 

@@ -18,7 +18,8 @@ from app.engine import envelopes
 from app.engine.checkpoints import NEAR, RESERVE
 from app.engine.recompiled import documents_of, workflow_of
 from app.engine.resumption import Resumption, cannot
-from app.engine.run import Run, RunRequest
+from app.engine.run import Run
+from app.engine.run_request import RunRequest
 from app.errors import RunError, StudioError
 from app.state import InvariantBroken
 from app.store.checkpoints import Checkpoint, Claim, DecisionRow

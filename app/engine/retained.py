@@ -16,7 +16,8 @@ from app import events as ev
 from app.engine.run_log import RunLog
 
 if t.TYPE_CHECKING:
-    from app.engine.run import Run, RunRequest
+    from app.engine.run import Run
+    from app.engine.run_request import RunRequest
 
 #: Most runs kept, however small.
 MAX_COUNT = 10_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import gevent
 import msgspec
@@ -33,15 +33,14 @@ from app.engine.record import block_rows, run_row, usage_rows
 from app.engine.region import RegionRun, run_body
 from app.engine.resumption import Resumption
 from app.engine.run_log import RunLog
+from app.engine.run_request import RunRequest
 from app.engine.scope import Cancelled, RunScope
 from app.engine.services import Services
 from app.engine.usage import usage_object
 from app.errors import BlockError, RunError
 from app.state import RunState
 from app.store.errors import StaleOwner
-from app.store.threads import ThreadRow
-from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Region
-from app.workflows.selectors import Selection
+from app.workflows.compiled import CompiledBlock, Region
 from plugins.spec.blocks import BodyResult
 
 log = logging.getLogger("studio.runs")
@@ -51,41 +50,6 @@ _CANCELLED: Mapping[str, ev.CancelCause] = {
     "stop_requested": "stop_requested",
     "server_shutdown": "server_shutdown",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Everything a run is started with.
-
-    :ivar timeout_s: the run's deadline in seconds.
-    :ivar on_disconnect: ``cancel`` or ``continue`` when the last reader has gone for ``disconnect_grace_s``.
-    :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
-    :ivar thread: the thread it has entered; None outside of any.
-    :ivar selections: what its starter selected of the outputs; None: nothing was selected.
-    :ivar traceparent: the header of this name that the request came with.
-    :ivar origin: the surface it came in on (``surface``) and what was agreed there, JSON: a resume goes on in it.
-    """
-
-    run_id: str
-    workflow_id: str
-    version: int | None
-    workflow: CompiledWorkflow
-    input: t.Any
-    timeout_s: float
-    key_id: str | None = None
-    conversation_id: str | None = None
-    on_disconnect: str = "cancel"
-    disconnect_grace_s: float = 0.0
-    show_thinking: bool = False
-    thread: ThreadRow | None = None
-    selections: tuple[Selection, ...] | None = None
-    traceparent: str | None = None
-    origin: Mapping[str, t.Any] | None = None
-
-    @property
-    def thread_id(self) -> str | None:
-        """The id of its thread."""
-        return None if self.thread is None else self.thread.id
 
 
 class Run:

@@ -22,7 +22,7 @@ from app.web.sweep import Reader, StreamService
 from app.web.watch import Handle, watch_request
 
 if t.TYPE_CHECKING:
-    from app.engine.run import RunRequest
+    from app.engine.run_request import RunRequest
     from app.engine.services import Services
 
 log = logging.getLogger("studio.streams")

@@ -1,0 +1,49 @@
+"""What a run is started with.
+
+Law of this room: values alone; what may be started is judged before.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.store.threads import ThreadRow
+from app.workflows.compiled import CompiledWorkflow
+from app.workflows.selectors import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Everything a run is started with.
+
+    :ivar timeout_s: the run's deadline in seconds.
+    :ivar on_disconnect: ``cancel`` or ``continue`` when the last reader has gone for ``disconnect_grace_s``.
+    :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
+    :ivar thread: the thread it has entered; None outside of any.
+    :ivar selections: what its starter selected of the outputs; None: nothing was selected.
+    :ivar traceparent: the header of this name that the request came with.
+    :ivar origin: the surface it came in on (``surface``) and what was agreed there, JSON: a resume goes on in it.
+    """
+
+    run_id: str
+    workflow_id: str
+    version: int | None
+    workflow: CompiledWorkflow
+    input: t.Any
+    timeout_s: float
+    key_id: str | None = None
+    conversation_id: str | None = None
+    on_disconnect: str = "cancel"
+    disconnect_grace_s: float = 0.0
+    show_thinking: bool = False
+    thread: ThreadRow | None = None
+    selections: tuple[Selection, ...] | None = None
+    traceparent: str | None = None
+    origin: Mapping[str, t.Any] | None = None
+
+    @property
+    def thread_id(self) -> str | None:
+        """The id of its thread."""
+        return None if self.thread is None else self.thread.id
