@@ -58,7 +58,7 @@ def test_the_printed_page_follows_a_turn_over_its_review(
     }
     assert "What is the capital of France?" in chromium.js("document.getElementById('why').textContent")
     assert chromium.js("document.getElementById('text').value") == "I do not know that."
-    assert chromium.js("document.querySelectorAll('#graph line').length") == 9
+    assert chromium.js("document.querySelectorAll('#graph path').length") == 9
     fill(chromium, text="It is Paris.")
     chromium.js("document.querySelector('#review [value=edit]').click()")
     chromium.wait(f"{ANSWER} === 'It is Paris.'")
