@@ -5,6 +5,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
+import gevent
+
 from tests.support import sse
 from tests.web.conftest import TOOL, Studio, document
 
@@ -103,3 +105,11 @@ def open_of(studio: Studio, run: str) -> list[dict[str, t.Any]]:
     """The open decisions of a run, oldest first."""
     found = studio.get(f"/api/decisions?runId={run}&status=open").get_json()["items"]
     return t.cast("list[dict[str, t.Any]]", found[::-1])
+
+
+def until(studio: Studio, run: str, status: str) -> dict[str, t.Any]:
+    """The record of a run once it has this status."""
+    with gevent.Timeout(10):
+        while (body := studio.get(f"/api/runs/{run}").get_json())["status"] != status:
+            gevent.sleep(0.01)
+    return t.cast("dict[str, t.Any]", body)
