@@ -193,12 +193,12 @@ def _authenticate(keys: KeyCache, row: Credential) -> Caller:
     if sent is None:
         if row.kind == "public":
             return ANONYMOUS  # the view lets it in where the workflow is public
-        raise unauthorized("Send your key in the header X-API-Key.")
+        also = ", or a token as Authorization: Bearer" if row.bearer else ""
+        raise unauthorized(f"Send your key in the header X-API-Key{also}.")
     found = keys.find(sent) if 0 < len(sent) <= _MAX_KEY else None
     if found is None:
-        raise unauthorized(
-            "The key in X-API-Key is unknown or revoked. Create one: studio key create --name N"
-        )
+        what = "key or token" if row.bearer else "key in X-API-Key"
+        raise unauthorized(f"The {what} is unknown or revoked. Create a key: studio key create --name N")
     if not found.may(row.scope) and not (row.own == "also" and found.may("run")):
         raise forbidden(row.scope)
     return found

@@ -14,3 +14,9 @@ def test_an_empty_token_is_nobody_s(studio: Studio) -> None:
     for header in ("Bearer ", "Bearer", "bearer", ""):
         answer = studio.client.get("/metrics", headers={"Authorization": header})
         assert_error(answer, 401, "unauthorized")
+
+
+def test_who_sends_nothing_or_a_wrong_token_is_told_of_tokens(studio: Studio) -> None:
+    assert_error(studio.client.get("/metrics"), 401, "unauthorized", says="Authorization: Bearer")
+    answer = studio.client.get("/metrics", headers={"Authorization": "Bearer nobody"})
+    assert_error(answer, 401, "unauthorized", says="The key or token is unknown")
