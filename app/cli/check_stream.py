@@ -169,7 +169,8 @@ def _print(found: list[Finding], probe: Probe) -> None:
         )
     if seen.silence_s:
         click.echo(
-            f"Silence of {seen.silence_s:g} s: {len(seen.keepalives)} keepalives, one due every {seen.keepalive_s:g} s."
+            f"Silence of {seen.silence_s:g} s: keepalives that came: {len(seen.keepalives)}, "
+            f"one due every {seen.keepalive_s:g} s."
         )
     for finding in found:
         click.echo()
