@@ -149,7 +149,8 @@ def closed(row: DecisionRow) -> ApiError:
             Problem("answeredAt", at),
         ]
         return ApiError(409, "already_answered", message, details)
-    if row.state == "expired":
+    if row.state == "expired":  # it was up when it was up, not when somebody saw to it
+        at = at if row.expires_at is None else rfc3339(row.expires_at)
         message = f"The time for the decision '{row.id}' was up at {at}; the run goes on without it."
         return ApiError(409, "decision_expired", message, [Problem("expiredAt", at)])
     return ApiError(409, "not_paused", f"Nothing waits for the decision '{row.id}' any more.")

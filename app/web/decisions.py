@@ -67,11 +67,11 @@ def link(decision_id: str) -> Response:
     """Make the link by which one person without a key may answer, once. It replaces the one before."""
     if unknown := list(read_object()):
         raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
-    row = _mine(decision_id)
+    row, base = _mine(decision_id), _address()
     token = services().store.decisions.new_token(row.id)
     if token is None:
         raise answers.closed(services().store.decisions.get(row.id) or row)
-    body = {"url": f"{_address()}/decide/{token}"}
+    body = {"url": f"{base}/decide/{token}"}
     if row.expires_at is not None:
         body["expiresAt"] = rfc3339(row.expires_at)
     response = json_response(body, 201)
@@ -88,7 +88,12 @@ def _mine(decision_id: str) -> DecisionRow:
 
 
 def _address() -> str:
-    """Where a person's browser reaches this server: as it was told, else as this request did."""
+    """Where a person's browser reaches this server: as it was told, else as this request did.
+
+    :raises ValidationFailed: it was not told, and the request came to no name.
+    """
+    if not (services().settings.public_url or request.host):
+        raise ValidationFailed([Problem("Host", "is no name of a server; see STUDIO_PUBLIC_URL")])
     return (services().settings.public_url or request.url_root).rstrip("/")
 
 

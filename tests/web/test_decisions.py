@@ -167,7 +167,9 @@ def test_one_whose_time_is_up_takes_no_answer(studio: Studio) -> None:
     (asked,) = studio.get(f"/api/decisions?runId={run}").get_json()["items"]
     assert asked["expiresAt"] > asked["createdAt"]
     gevent.sleep(0.1)
-    assert_error(answer(studio, asked["id"], {"decision": "approve"}), 409, "decision_expired")
+    late = answer(studio, asked["id"], {"decision": "approve"})
+    error = assert_error(late, 409, "decision_expired", says=asked["expiresAt"])
+    assert error["details"] == [{"path": "expiredAt", "message": asked["expiresAt"]}]
     assert studio.get(f"/api/decisions/{asked['id']}").get_json()["status"] == "expired"
     assert_error(send(studio, f"/api/decisions/{asked['id']}/link"), 409, "decision_expired")
     assert_error(resume(studio, run, {"decision": "approve"}), 409, "decision_expired")
@@ -300,6 +302,14 @@ def test_nothing_on_the_page_is_markup_or_turns_what_is_read(studio: Studio) -> 
         assert markup not in page.replace("</pre>\n</section>", "")
     assert "\\u202e txt.exe" in html.unescape(page)
     assert "{% if 7 %}" in html.unescape(page)
+
+
+def test_a_request_to_no_name_makes_no_link_and_leaves_the_one_there_is(studio: Studio, draft: str) -> None:
+    (asked,) = open_of(studio, paused(studio, draft))
+    path = link(studio, asked["id"])
+    answer = send(studio, f"/api/decisions/{asked['id']}/link", None, Host="no/name")
+    assert_error(answer, 400, "validation_failed", path="Host", says="STUDIO_PUBLIC_URL")
+    assert studio.client.get(path).status_code == 200
 
 
 def test_a_public_address_is_where_links_lead(studio: Studio, draft: str) -> None:
