@@ -26,7 +26,7 @@ PATIENCE_S = 20
 
 
 def die(run: Run) -> None:
-    """Let the process of a run be gone. May be called anywhere, also while an event is told. One that ends has ended."""
+    """Let the process of a run be gone; one that is ending has ended. May be called anywhere, also within an event."""
     assert run.durable is not None
     if run.ending is not None or run.scope.cause is not None:
         return
