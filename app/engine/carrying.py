@@ -11,6 +11,7 @@ import logging
 import typing as t
 from collections.abc import Sequence
 
+import gevent
 from gevent.event import Event
 
 from app.engine import leaving
@@ -64,8 +65,11 @@ class Carrier:
             return None
         self._taking[run_id] = done = Event()
         try:
-            if live is not None:
-                live.done.wait()
+            if live is not None and not _left(live):
+                if halt is not None:
+                    live.cancel(halt)
+                self.deliver([live])
+                return live
             return self._claimed(run_id, halt, address)
         finally:
             del self._taking[run_id]
@@ -111,3 +115,10 @@ class Carrier:
                 self.take(run.id)
         except StoreFailed:
             log.exception("run %s is paused; whether it was answered or stopped could not be read", run.id)
+
+
+def _left(run: Run) -> bool:
+    """Wait for a run that is about to leave; False: its pause could not be stored, so it goes on here."""
+    if run.durable is not None:
+        gevent.wait((run.done, run.durable.stayed), count=1)
+    return run.done.is_set()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+from gevent.event import Event
+
 from app.engine.asking import People
 from app.engine.checkpoints import RESERVE, Keeper
 from app.engine.motion import Motion
@@ -25,6 +27,7 @@ class DurableRun:
     :param epoch: of every write of this process. :param reserved: the last number of an event that may be used.
     :ivar resumed: an earlier process began it.
     :ivar leaving: it leaves this process without an end: it pauses or is handed over.
+    :ivar stayed: it was leaving, and does not: its pause could not be stored.
     :ivar wish: why it should end, of a run that was asked to while it was leaving.
     :ivar halt: why it ends as soon as something would have to run anew, or nothing but people is waited for; for a
         paused run that is stopped.
@@ -41,6 +44,7 @@ class DurableRun:
         self.motion = Motion(run.still)
         self.resumed = resumed
         self.leaving = False
+        self.stayed = Event()
         self.wish: str | None = None
         self.halt: str | None = None
 

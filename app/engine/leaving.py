@@ -36,6 +36,7 @@ def pause(run: Run, durable: DurableRun) -> bool:
         run.scope.cancel(durable.halt)
         return False
     durable.leaving = True
+    durable.stayed.clear()
     with run.scope.held(whole=True):
         paused = _paused(run)
         if _store(run, durable, paused):
@@ -47,6 +48,7 @@ def pause(run: Run, durable: DurableRun) -> bool:
             run.scope.cancel(PAUSED)
             return True
     durable.leaving = False
+    durable.stayed.set()
     run.emitter.resume()
     durable.motion.look()
     if durable.wish == SHUT_DOWN:

@@ -118,3 +118,30 @@ def test_a_server_that_ends_while_a_pause_cannot_be_stored_hands_the_run_over(
     assert (row["status"], row["owner_id"]) == ("running", None)
     assert not [e for e in recorder.envelopes if isinstance(e.event, ev.Terminal)]
     assert made.store.durable.claimable(50, 35.0) == [run.id]
+
+
+def test_whoever_waits_for_a_run_to_leave_learns_that_it_stays(
+    made: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pause could not be stored: an answer is for the run that goes on here."""
+    save, failed = made.store.durable.save, []
+
+    def fail(link: t.Any) -> None:
+        failed.append(link)
+        raise StoreFailed("The database takes no pauses.")
+
+    def one_pause_fails(run_id: str, owner: str, epoch: int, checkpoint: t.Any) -> t.Any:
+        if checkpoint.pause is None or failed:
+            return save(run_id, owner, epoch, checkpoint)
+        return made.store._writer.submit(fail)
+
+    about = pausing(made)
+    with writing_held(made):
+        monkeypatch.setattr(made.store.durable, "save", one_pause_fails)
+        run, _ = about()
+        taker = gevent.spawn(made.runs.go_on, run.id)
+        gevent.sleep(0)
+        assert not taker.ready()
+    assert taker.get(timeout=20) is run
+    assert run.done.wait(20)  # its next pause is stored
+    assert made.store.runs.status(run.id) == "paused"
