@@ -1,8 +1,7 @@
 from gevent import monkey; monkey.patch_all()  # noqa: E702, I001  # fmt: skip
 """Runs the bridge with the real litellm, in a process of its own, and prints what came out as JSON.
 
-    python bridge_process.py recorded SPLIT CASE=MODEL@PATH…
-    python bridge_process.py behaves
+    python bridge_process.py SPLIT,… CASE=MODEL@PATH…
 
 Law of this room: the tests' own process never imports litellm: it takes seconds, 200 MB and the warnings filter.
 Nothing here leaves the machine, and an event loop or a thread of the operating system ends the process.
@@ -146,7 +145,7 @@ def behaves() -> Json:
     found: Json = {"cancelled": cancelled()}
     silent = Silent()
     with raw_server(silent) as address:
-        seen = call(f"http://{address}/v1", "openai/gpt-4o", idle_s=0.5)
+        seen = call(f"http://{address}/v1", "openai/gpt-4o", idle_s=2)
         found["idle"] = [seen.text, seen.code, silent.left.wait(10)]
     unread = Silent(b"event: message-start\n\n")
     with raw_server(unread) as address:
@@ -216,8 +215,9 @@ def main() -> None:
     ticking.kill()
     gevent.get_hub().threadpool.spawn(int).get()  # the thread that looks up names is gevent's own
     threads = _threads()
-    result = behaves() if sys.argv[1] == "behaves" else recorded(int(sys.argv[2]), sys.argv[3:])
-    print(json.dumps({"ticks": len(ticks), "threads": _threads() - threads, "found": result}))
+    found = {size: recorded(int(size), sys.argv[2:]) for size in sys.argv[1].split(",")}
+    found["behaves"] = behaves()
+    print(json.dumps({"ticks": len(ticks), "threads": _threads() - threads, "found": found}))
 
 
 def _threads() -> int:
