@@ -107,7 +107,7 @@ class RunState:
 
     :ivar pinned: where the next message of the thread enters, once ``flow_changed``.
     :ivar lost: blocks whose live text was told to be lost.
-    :ivar decisions: what people have been asked and not decided, by pause id, oldest first.
+    :ivar decisions: what people have been asked by blocks that still run, and not decided, by pause id, oldest first.
     """
 
     def __init__(self) -> None:
@@ -181,6 +181,8 @@ class RunState:
         state.message = event.message
         state.duration_ms = event.duration_ms
         self._see(event.block, event.output)
+        for asked in [asked for asked in self.decisions.values() if asked.block == event.block]:
+            del self.decisions[asked.pause_id]
 
     def _see(self, block: str, output: Mapping[str, t.Any] | None) -> None:
         path, slash, name = block.rpartition("/")

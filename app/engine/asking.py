@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from gevent.event import Event
 
@@ -86,10 +87,11 @@ class People:
                 self._durable.motion.ask(-1)
 
     def withdraw(self, block: str) -> None:
-        """A block was cut off: nobody waits for what it asked."""
-        for place, row in self._rows.items():
-            if place[0] == block and row.state == "open":
-                self._durable.keeper.withdrew(row.id)
+        """A block has ended, or was cut off: nobody waits for what it asked."""
+        left = [row for place, row in self._rows.items() if place[0] == block and row.state == "open"]
+        for row in left:
+            self._rows[_place(row)] = replace(row, state="cancelled")
+            self._durable.keeper.withdrew(row.id)
 
     # -- from blocks ---------------------------------------------------------------------------
 
@@ -105,7 +107,7 @@ class People:
         while True:
             rows = [self._rows[_place(row)] for row in rows]
             answers += [answer_of(row) for row in rows if row.answered_at is not None]
-            if answers and self._durable.halt is None:  # else nothing goes on, whatever was answered
+            if answers:
                 break
             self._wait(block, [row.id for row in rows])
         for row in rows:

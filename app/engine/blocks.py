@@ -10,6 +10,8 @@ import logging
 import typing as t
 from collections.abc import Mapping
 
+from gevent.event import Event
+
 from app import events as ev
 from app.agents import hashes
 from app.engine import inside, pins, settle
@@ -75,7 +77,7 @@ class _Instance:
         known = durable.replay.again(self._block, self.name, self._execution, self._hash())
         if known is not None:
             return known
-        if durable.halt is not None and not self._contains and not self._begun:
+        if durable.halt is not None and self._halts and not self._begun:
             self._run.scope.cancel(durable.halt)
             raise Cancelled(durable.halt)
         durable.motion.step(1)
@@ -89,6 +91,24 @@ class _Instance:
         """Whether an earlier process began this execution, and nobody has ended it."""
         known = self._run.state.blocks.get(self.name)
         return known is not None and known.status == "running" and known.execution == self._execution
+
+    @property
+    def _halts(self) -> bool:
+        """Whether it is only brought to where it was, since the run is to end."""
+        durable = self._run.durable
+        return durable is not None and durable.halt is not None and not self._contains
+
+    def _wait_for_others(self) -> None:
+        """Where it is only brought to where it was, the others that ran beside it are, too, before the run ends."""
+        durable = self._run.durable
+        if durable is None or not self._halts or self._run.scope.cause is not None:
+            return
+        durable.motion.ask(1)
+        try:
+            with self._outer.wait():
+                Event().wait()
+        finally:
+            durable.motion.ask(-1)
 
     @property
     def _contains(self) -> bool:
@@ -126,6 +146,7 @@ class _Instance:
                 raise
             return row
         except Cancelled:
+            self._wait_for_others()
             self._cut_off()
             raise
         else:
@@ -182,6 +203,8 @@ class _Instance:
             with self._outer.child() as scope:
                 if block.timeout_s is not None:
                     scope.deadline(block.timeout_s, "block_timeout")
+                if run.durable is not None and run.durable.halt is not None and self._halts:
+                    scope.cancel(run.durable.halt)  # it takes note that it was stopped, and waits for nothing
                 try:
                     context = RunningBlock(
                         run, block, self._frame, self._execution, scope, self._take, number
@@ -275,8 +298,6 @@ class _Instance:
         message = "It was stopped, since the block around it had ended."
         duration = now - (state.started_at or now)
         self._finish(ev.BlockFinished(name, "failed", None, "cancelled", message, duration, state.execution))
-        if run.durable is not None:
-            run.durable.people.withdraw(name)
 
     def _settle_body(self) -> None:
         """What was said in a loop's body, or in a workflow that was tried again, is final when that has ended."""
@@ -309,6 +330,8 @@ class _Instance:
                 self._run.emitter.emit(ev.AnswerSettled(name, text))
 
     def _finish(self, event: ev.BlockFinished) -> None:
+        if self._run.durable is not None:
+            self._run.durable.people.withdraw(event.block)
         self._run.emitter.emit(event)
         self._run.emitter.flush()
 

@@ -145,3 +145,38 @@ def test_whoever_waits_for_a_run_to_leave_learns_that_it_stays(
     assert taker.get(timeout=20) is run
     assert run.done.wait(20)  # its next pause is stored
     assert made.store.runs.status(run.id) == "paused"
+
+
+def test_what_a_block_asked_that_was_cut_off_is_no_reason_for_a_pause(made: Services) -> None:
+    """Whoever answered it would be told that nothing waits for it."""
+    cut = graph(
+        [
+            ("all", "loop", {"kind": "for", "times": 1}),
+            ("lost", "approval", {"prompt": "Go?", "draft": "x"}),
+            ("first", "approval", {"prompt": "Go?", "draft": "x"}),
+            ("bad", "set", {"values": {"x": "{{ 1 / 0 }}"}}),
+            ("after", "approval", {"prompt": "Go?", "draft": "x"}),
+        ],
+        "start > all",
+        "all -loop> lost",
+        "all -loop> first",
+        "first -approved> bad",
+        "all -error> after",
+    )
+    run, _ = start(made, cut)
+    until(lambda: len(made.store.decisions.open_of_run(run.id)) == 2)
+    asked = {row.path: row.id for row in made.store.decisions.open_of_run(run.id)}
+    made.store.decisions.answer(asked["first"], {"decision": "approve"}, "test")
+    gone_on = made.runs.go_on(run.id)
+    assert gone_on is not None
+    assert gone_on.done.wait(20)
+    assert gone_on.paused is not None
+    (left,) = made.store.decisions.open_of_run(run.id)
+    assert left.path == "after"
+    assert list(gone_on.paused.pauses) == [(left.id, "after")]
+    assert gone_on.durable is not None
+    assert {row.path: row.state for row in made.store.decisions.of_run(run.id)} == {
+        "lost": "cancelled",
+        "first": "answered",
+        "after": "open",
+    }
