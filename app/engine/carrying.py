@@ -8,6 +8,7 @@ and what could not be done is done by the next look.
 from __future__ import annotations
 
 import logging
+import time
 import typing as t
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ import gevent
 from gevent.event import Event
 
 from app.engine import leaving
+from app.engine.recompiled import obstacle
 from app.engine.resume import resumed
 from app.store.errors import StoreFailed
 
@@ -31,6 +33,9 @@ MOST = 50
 HALT_S = 1.0
 #: The age of a heartbeat elsewhere at which its process counts as dead.
 DEAD_AFTER_S = 35.0
+#: Seconds for which a run that this process cannot make is left to others; then nobody can, and it fails (contract
+#: 7.4: within 60 s). :data:`LOOK_S`: how often is looked whether it still cannot.
+LEAVE_S, LOOK_S = 45.0, 5.0
 
 
 class Carrier:
@@ -40,6 +45,16 @@ class Carrier:
         self._services = services
         self._runs = runs
         self._taking: dict[str, Event] = {}
+        #: Runs that this process cannot make: since when, and when that was looked at last.
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def obstacle(self, run_id: str) -> str | None:
+        """Why this process cannot go on with a run that no process carries; None: it can.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        documents = self._services.store.durable.documents(run_id)
+        return None if documents is None else obstacle(documents, self._services.plugins)
 
     def deliver(self, runs: Sequence[Run]) -> None:
         """Hand runs of this process the answers to what they ask, whoever got them."""
@@ -77,6 +92,8 @@ class Carrier:
 
     def _claimed(self, run_id: str, halt: str | None, address: str | None) -> Run | None:
         store = self._services.store
+        if halt is None and self._leaves_it(run_id):
+            return None
         claim = store.durable.claim(run_id, store.owner_id, asked=halt is not None)
         if claim is None:
             return None
@@ -96,11 +113,29 @@ class Carrier:
         if self._runs.draining:
             return
         room = min(MOST, self._services.settings.max_streams - len(self._runs))
-        for run_id in store.durable.claimable(room, DEAD_AFTER_S) if room > 0 else ():
+        if room <= 0:
+            return
+        found = store.durable.claimable(room + len(self._left), DEAD_AFTER_S)
+        self._left = {run_id: since for run_id, since in self._left.items() if run_id in found}
+        for run_id in found:
             try:
                 self.take(run_id)
             except StoreFailed:
                 log.exception("run %s could not be taken up", run_id)
+
+    def _leaves_it(self, run_id: str) -> bool:
+        """Whether a run is left to other processes, since this one cannot make its workflow."""
+        now = time.monotonic()
+        since, looked = self._left.get(run_id, (now, -LOOK_S))
+        if now - looked >= LOOK_S:
+            why = self.obstacle(run_id)
+            if why is None:
+                self._left.pop(run_id, None)
+                return False
+            if run_id not in self._left:
+                log.warning("run %s is left to other processes for %g s: %s", run_id, LEAVE_S, why)
+            self._left[run_id] = since, now
+        return now - since < LEAVE_S
 
     def pause(self, run: Run) -> None:
         """Pause a run, and go on at once with one that was answered or stopped meanwhile."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from app.agents.checks import checker
-from app.errors import Problem, ValidationFailed
+from app.errors import Problem, StudioError, ValidationFailed
 from app.workflows.compiled import CompiledWorkflow, Pinned
 from app.workflows.runner_graph import compile_runner
 from app.workflows.validation import compile_document
@@ -65,6 +65,19 @@ def workflow_of(documents: Mapping[str, t.Any], plugins: Registry) -> CompiledWo
         for block, child in documents["children"].items()
     }
     return replace(workflow, children=children) if children else workflow
+
+
+def obstacle(documents: Mapping[str, t.Any], plugins: Registry) -> str | None:
+    """Why this process cannot make the workflow of a run, though another one may (it has other plugins, or other
+    settings); None when it can, and when nobody could.
+    """
+    try:
+        workflow_of(documents, plugins)
+    except StudioError as error:
+        return error.message
+    except Exception:  # it is no document: whoever takes the run up fails it
+        return None
+    return None
 
 
 def _of_runner(name: str, plugins: Registry) -> CompiledWorkflow:

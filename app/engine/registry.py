@@ -172,6 +172,13 @@ class RunRegistry:
                 run.add_reader(reader)
         return run
 
+    def obstacle(self, run_id: str) -> str | None:
+        """Why this process cannot go on with a paused run, such as a plugin that it lacks; None: it can.
+
+        :raises StoreFailed: the store cannot be read.
+        """
+        return self._carrier.obstacle(run_id)
+
     def stop(self, run_id: str) -> bool:
         """End a run that is paused; False when it is not, or no longer is.
 

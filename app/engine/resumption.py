@@ -105,7 +105,7 @@ class Resumption:
 def cannot(why: str) -> RunError:
     """The failure of a run that cannot go on."""
     return RunError(
-        "resume_failed", f"The run cannot go on after its process has ended: {why}. Start a new run."
+        "resume_failed", f"The run cannot go on from where it stood: {why}. Start a new run."
     )
 
 

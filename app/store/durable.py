@@ -138,6 +138,14 @@ class Durable:
         asked = {"run": text(run_id), "after": after}
         return [LogBatch(*row) for row in self._backend.rows(self._do["logs"], asked)]
 
+    def documents(self, run_id: str) -> dict[str, t.Any] | None:
+        """The documents that a durable run goes on with; None when there are none of it any more.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        kept = self._backend.rows(self._do["kept"], {"run": text(run_id)})
+        return from_json(kept[0][1]) if kept else None
+
     def last(self, run_id: str) -> int:
         """The number of the last event of a durable run that is stored; 0 when none is.
 

@@ -23,7 +23,7 @@ from app.schemas.answers import MAX_REASON, AnswerBody, load_answer
 from app.web import answers
 from app.web.http import MAX_BODY, bounded_read, services
 from app.web.pages import file_url
-from app.web.resume import go_on
+from app.web.resume import check_can_go_on, go_on
 
 if t.TYPE_CHECKING:
     from app.store.checkpoints import DecisionRow
@@ -82,11 +82,14 @@ def decide(token: str) -> Response:
     try:
         body = _answer(row, sent)
         answers.check(row, body)
+        check_can_go_on(services(), row.run_id)
         answered = answers.give(store, row, body, BY)
     except ValidationFailed as failed:
         words = [f"{p.path}: {p.message}" if p.path else p.message for p in failed.details]
         return _asking(row, sent, words, 400)
-    except ApiError:
+    except ApiError as failed:
+        if failed.status == 503:
+            return _page(503, "This cannot be decided at the moment", "Nothing was decided. Try again later.")
         return _over(store.decisions.get(row.id))
     go_on(services(), answered.run_id)
     return _page(200, f"{_DONE[body.decision]}. Thank you.", "You can close this page.")

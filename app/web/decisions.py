@@ -21,7 +21,7 @@ from app.web.auth import caller
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
 from app.web.lists import page_of, read_filtered
-from app.web.resume import go_on
+from app.web.resume import check_can_go_on, go_on
 
 if t.TYPE_CHECKING:
     from app.store.checkpoints import DecisionRow
@@ -58,6 +58,7 @@ def answer(decision_id: str) -> Response:
     body = load_answer(AnswerBody, sent)
     row = answers.open_decision(services().store, row.run_id, row.id)
     answers.check(row, body)
+    check_can_go_on(services(), row.run_id)
     answered = answers.give(services().store, row, body, str(caller().key_id))
     go_on(services(), answered.run_id)
     return json_response(answers.body_of(answered))

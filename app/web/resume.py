@@ -16,6 +16,7 @@ from flask import Blueprint, Flask, Response, current_app, request
 
 from app import encoding
 from app.engine.run import Run
+from app.errors import ApiError
 from app.schemas.answers import AnswerBody, ResumeBody, load_answer
 from app.schemas.attach import AttachQuery
 from app.store.errors import StoreFailed
@@ -87,9 +88,23 @@ def resume(
     after = services.store.durable.last(run_id) if run is None else run.log.last
     address = client_address(request.environ, services.settings.trusted_proxies)
     if run is None:
+        check_can_go_on(services, run_id)
         services.runs.admit(row["key_id"], address)
     answers.give(services.store, decision, body, by)
     return Resumed(row, go_on(services, run_id, address), after)
+
+
+def check_can_go_on(services: Services, run_id: str) -> None:
+    """See that a run, once answered, can go on in this process, if it would.
+
+    :raises ApiError: 503 ``workflow_unavailable``; nothing was decided.
+    """
+    if services.runs.get(run_id) is not None or services.store.runs.status(run_id) != "paused":
+        return  # whoever carries it is told
+    why = services.runs.obstacle(run_id)
+    if why is not None:
+        message = f"This server cannot go on with the run '{run_id}' ({why}). Nothing was decided."
+        raise ApiError(503, "workflow_unavailable", message, headers={"Retry-After": "10"})
 
 
 def go_on(services: Services, run_id: str, address: str | None = None) -> Run | None:

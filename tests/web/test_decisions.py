@@ -335,3 +335,28 @@ def _script(arguments: dict[str, t.Any]) -> str:
 
     first = {"tool_call": {"name": "secretive", "arguments": arguments, "id": "call_1"}}
     return yaml.safe_dump({"turns": [{"steps": [first]}, {"steps": [{"text": "Done."}]}]})
+
+
+# -- where it cannot go on ---------------------------------------------------------------------------
+
+
+def test_a_server_that_cannot_go_on_with_a_run_decides_nothing(
+    studio: Studio, draft: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server on the same data may have the plugin that is missing here."""
+    run = paused(studio, draft)
+    decision = open_of(studio, run)[0]["id"]
+    page = link(studio, decision)
+    types = studio.app.extensions["studio"].plugins.block_types
+    with monkeypatch.context() as lacking:
+        lacking.delitem(types, "agent")
+        for refused in (
+            answer(studio, decision, {"decision": "approve"}),
+            resume(studio, run, {"decision": "approve"}),
+        ):
+            assert_error(refused, 503, "workflow_unavailable")
+            assert refused.headers["Retry-After"] == "10"
+        shown = studio.client.post(page, data={"decision": "approve"})
+        assert shown.status_code == 503
+        assert "Nothing was decided" in text_of(shown)
+    assert answer(studio, decision, {"decision": "approve"}).status_code == 200
