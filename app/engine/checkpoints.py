@@ -1,8 +1,8 @@
 """Keeping a durable run: its journal and what it said, in one transaction up to one moment.
 
 Law of this room: what is captured at once was written and told without a switch in between, so what is stored is the
-run as it stood at some moment; nothing here switches but :meth:`Keeper.commit`. What could not be stored is stored with
-the next checkpoint. A run that has changed hands stores nothing more.
+run as it stood at some moment; nothing here switches but what says that it waits. What could not be stored is stored
+with the next checkpoint. A run that has changed hands stores nothing more.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Keeper:
         self._taken: list[str] = []
         self._withdrawn: list[str] = []
         self._late: list[LogBatch] = []
+        #: That these numbers are reserved could not be stored.
+        self._unreserved = False
         self._flying: deque[_Flight] = deque()
         self._scheduled = False
 
@@ -107,7 +109,11 @@ class Keeper:
         pause: Paused | None = None,
         release: bool = False,
     ) -> Ticket | None:
-        """Store everything up to now; None when that is refused."""
+        """Store everything up to now; None when that is refused.
+
+        :param pause: store this by itself, once the rest is: that is waited for.
+        :raises StoreFailed: only with ``pause``: the rest could not be stored, so the pause was not tried.
+        """
         self.reap()
         if self.frozen:
             return None
@@ -116,6 +122,7 @@ class Keeper:
         unsaved = self.journal.take()
         taken, self._taken = self._taken, []
         withdrawn, self._withdrawn = self._withdrawn, []
+        unreserved, self._unreserved = self._unreserved, False
         ticket = self._send(
             Checkpoint(
                 unsaved.steps,
@@ -124,6 +131,7 @@ class Keeper:
                 asks,
                 taken,
                 withdrawn,
+                seq_reserved=self.reserved if unreserved else None,
                 human_wait_ms=human_wait_ms,
                 release=release,
             ),
@@ -131,7 +139,9 @@ class Keeper:
         )
         if pause is None:
             return ticket
-        # By itself: when it cannot be stored, the run goes on as if it had never been tried.
+        # Whoever takes up a paused run has to find all of it. And where only the pause cannot be stored, the run goes
+        # on as if it had never been tried.
+        self.wait()
         return self._send(Checkpoint(log=_batch([pause.last]), pause=pause.stored))
 
     def end(self, last: Envelope) -> LogBatch | None:
@@ -150,8 +160,10 @@ class Keeper:
         :raises StaleOwner: the run belongs to another process. :raises StoreFailed: it could not be stored.
         """
         self.reap()
-        if self.journal.dirty:
-            self.save()
+        if self.journal.dirty and self.save() is None and not self.frozen:
+            raise StoreFailed(
+                f"What run {self._run_id} is about to do cannot be stored: the store is closed."
+            )
         self.wait()
 
     def wait(self) -> None:
@@ -178,7 +190,7 @@ class Keeper:
                 self._gone()
             except StoreFailed:
                 log.exception("run %s: a checkpoint could not be stored", self._run_id)
-                self._give_back(flight)
+                self._give_back(flight.unsaved, flight.checkpoint)
 
     # -- within --------------------------------------------------------------------------------
 
@@ -189,25 +201,27 @@ class Keeper:
         self.save()
 
     def _send_late(self) -> None:
-        late, self._late = self._late, []
-        for batch in late:
-            self._send(Checkpoint(log=batch))
+        while self._late:
+            if self._send(Checkpoint(log=self._late.pop(0))) is None:
+                return
 
     def _send(self, checkpoint: Checkpoint, unsaved: Unsaved = _NOTHING) -> Ticket | None:
         try:
             ticket = self._store.save(self._run_id, self._owner, self.epoch, checkpoint)
         except StoreFailed:  # it is closed
             log.exception("run %s: a checkpoint could not be stored", self._run_id)
+            self._give_back(unsaved, checkpoint)
             return None
         self._flying.append(_Flight(ticket, unsaved, checkpoint))
         return ticket
 
-    def _give_back(self, flight: _Flight) -> None:
-        self.journal.give_back(flight.unsaved)
-        self._taken[:0] = flight.checkpoint.taken
-        self._withdrawn[:0] = flight.checkpoint.withdrawn
-        if flight.checkpoint.log is not None and flight.checkpoint.pause is None:
-            self._late.append(flight.checkpoint.log)
+    def _give_back(self, unsaved: Unsaved, checkpoint: Checkpoint) -> None:
+        self.journal.give_back(unsaved)
+        self._taken[:0] = checkpoint.taken
+        self._withdrawn[:0] = checkpoint.withdrawn
+        self._unreserved = self._unreserved or checkpoint.seq_reserved is not None
+        if checkpoint.log is not None and checkpoint.pause is None:
+            self._late.append(checkpoint.log)
 
     def _gone(self) -> None:
         if not self.frozen:

@@ -13,9 +13,11 @@ import pytest
 from gevent import monkey
 
 from app import events as ev
+from app.engine.checkpoints import Keeper
 from app.engine.run import Run
 from app.engine.services import Services
 from app.store.errors import StoreFailed
+from tests.engine.durable_runs import Story
 from tests.support.engine import Recorder, services, start
 from tests.support.graphs import graph
 
@@ -180,3 +182,70 @@ def test_what_a_block_asked_that_was_cut_off_is_no_reason_for_a_pause(made: Serv
         "first": "answered",
         "after": "open",
     }
+
+
+def test_no_pause_is_stored_without_what_came_before_it(
+    made: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process would go on from a run with a hole in it."""
+    save, failed = made.store.durable.save, []
+
+    def fail(link: t.Any) -> None:
+        failed.append(link)
+        raise StoreFailed("The database takes nothing.")
+
+    def one_fails(run_id: str, owner: str, epoch: int, checkpoint: t.Any) -> t.Any:
+        if checkpoint.pause is not None or failed:
+            return save(run_id, owner, epoch, checkpoint)
+        return made.store._writer.submit(fail)
+
+    about = pausing(made)
+    with writing_held(made):
+        monkeypatch.setattr(made.store.durable, "save", one_fails)
+        run, recorder = about()
+    until(lambda: failed and run.durable and not run.durable.leaving)
+    assert made.store.runs.status(run.id) == "running"
+    assert run.done.wait(20)  # its next pause is stored
+    assert run.paused is not None
+    assert made.store.runs.status(run.id) == "paused"
+    assert [e.seq for e in Story(run.id).stored(made)] == [e.seq for e in recorder.envelopes]
+
+
+def taken_up(made: Services) -> Keeper:
+    """What keeps a run that was paused and that this process carries from now on."""
+    run, _ = pausing(made)()
+    assert run.done.wait(20)
+    claim = made.store.durable.claim(run.id, made.store.owner_id, asked=True)
+    assert claim is not None
+    return Keeper(made.store.durable, run.id, claim.owner, claim.epoch, claim.seq_reserved, lambda: None)
+
+
+def test_numbers_whose_reservation_could_not_be_stored_are_reserved_with_what_is_stored_next(
+    made: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have been told: a process that goes on after this one must not use them again."""
+
+    def fail(link: t.Any) -> None:
+        raise StoreFailed("The database takes nothing.")
+
+    keeper = taken_up(made)
+    before = keeper.reserved
+    with monkeypatch.context() as patch:
+        patch.setattr(made.store.durable, "save", lambda *_: made.store._writer.submit(fail))
+        keeper.deliver(ev.Envelope(before, made.clock.now_ms(), ev.RunResumed(None)))
+        with pytest.raises(StoreFailed):
+            keeper.wait()
+    ticket = keeper.save()
+    assert ticket is not None
+    ticket.wait()
+    row = made.store.runs.get(keeper._run_id)
+    assert row is not None
+    assert row["seq_reserved"] == keeper.reserved > before
+
+
+def test_nothing_that_may_not_be_repeated_begins_when_the_store_is_closed(made: Services) -> None:
+    keeper = taken_up(made)
+    keeper.journal.write("ask", 1, 0, "call", "tool", "started")
+    made.store._writer.close()
+    with pytest.raises(StoreFailed):
+        keeper.commit()
