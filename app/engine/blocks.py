@@ -14,10 +14,10 @@ from gevent.event import Event
 
 from app import events as ev
 from app.agents import hashes
-from app.engine import inside, pins, settle
+from app.engine import instances, pins, settle
 from app.engine.context import RunningBlock
 from app.engine.following import Bodies
-from app.engine.inside import Inner
+from app.engine.instances import Inner
 from app.engine.replay import BlockEnd, Fault, block_hash
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
@@ -319,7 +319,7 @@ class _Instance:
             self._run.emitter.emit(ev.StreamFailed(name, found.message or ""))
 
     def _inside(self) -> list[Inner]:
-        return inside.of(self._run, self._block, self._frame)
+        return instances.inside(self._run, self._block, self._frame)
 
     def _settle(self, name: str, block: CompiledBlock, output: Mapping[str, t.Any]) -> None:
         """Tell the final answer of a block that has one: its final turn's text, or what it made of its agents'."""

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 
 from app.agents import retrieval, templates
-from app.engine import approvals, inside
+from app.engine import approvals, instances
 from app.engine.following import Bodies, Interrupted
 from app.engine.frames import Frame
 from app.engine.journal import BlockJournal
@@ -181,7 +181,7 @@ class RunningBlock:
             with durable.motion.aside():
                 yield
         except BlockError as error:
-            visits = durable.replay.inside(inside.of(self._run, self._config, frame, handle))
+            visits = durable.replay.inside(instances.inside(self._run, self._config, frame, handle))
             end = BlockEnd("failed", visits=visits, fault=Fault.of(error))
             durable.replay.write(self.block, self.execution, end, key=key)
             raise

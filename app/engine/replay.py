@@ -19,7 +19,7 @@ from app.errors import BlockError
 from app.state import plain
 
 if t.TYPE_CHECKING:
-    from app.engine.inside import Inner
+    from app.engine.instances import Inner
     from app.engine.journal import Journal, Step
     from app.workflows.compiled import CompiledBlock, CompiledWorkflow
 

@@ -19,7 +19,7 @@ if t.TYPE_CHECKING:
 Inner = tuple[str, CompiledBlock, BlockState]
 
 
-def of(run: Run | ChildRun, block: CompiledBlock, frame: Frame, handle: str | None = None) -> list[Inner]:
+def inside(run: Run | ChildRun, block: CompiledBlock, frame: Frame, handle: str | None = None) -> list[Inner]:
     """The instances inside of ``block``, in order of their first start.
 
     :param frame: where the block runs; with ``handle`` where that body of it does, of which the instances are then.
