@@ -18,12 +18,13 @@ from gevent.event import Event
 from app.engine import leaving
 from app.engine.recompiled import obstacle
 from app.engine.resume import resumed
-from app.store.errors import StoreFailed
+from app.store.errors import StaleOwner, StoreFailed
 
 if t.TYPE_CHECKING:
     from app.engine.registry import RunRegistry
     from app.engine.run import Run
     from app.engine.services import Services
+    from app.store.checkpoints import Claim
 
 log = logging.getLogger("studio.runs")
 
@@ -45,6 +46,8 @@ class Carrier:
         self._services = services
         self._runs = runs
         self._taking: dict[str, Event] = {}
+        #: Runs that are this process's, and could not be begun yet: nobody else may take them.
+        self._claims: dict[str, Claim] = {}
         #: Runs that this process cannot make: since when, and when that was looked at last.
         self._left: dict[str, tuple[float, float]] = {}
 
@@ -94,12 +97,20 @@ class Carrier:
         store = self._services.store
         if halt is None and self._leaves_it(run_id):
             return None
-        claim = store.durable.claim(run_id, store.owner_id, asked=halt is not None)
+        claim = self._claims.pop(run_id, None)
+        if claim is None:
+            claim = store.durable.claim(run_id, store.owner_id, asked=halt is not None)
         if claim is None:
             return None
         if claim.row["stop_requested"] is not None:  # of a process that did not come to it
             halt = "stop_requested"
-        run = resumed(self._services, claim, self._runs.ended_here, halt)
+        try:
+            run = resumed(self._services, claim, self._runs.ended_here, halt)
+        except StaleOwner:
+            return None
+        except Exception:
+            self._claims[run_id] = claim
+            raise
         if halt is not None:
             run.scope.deadline(HALT_S, halt)
         self._runs.begin(run, address=address)
@@ -117,10 +128,10 @@ class Carrier:
             return
         found = store.durable.claimable(room + len(self._left), DEAD_AFTER_S)
         self._left = {run_id: since for run_id, since in self._left.items() if run_id in found}
-        for run_id in found:
+        for run_id in (*self._claims, *found):
             try:
                 self.take(run_id)
-            except StoreFailed:
+            except Exception:  # the others are no worse for it
                 log.exception("run %s could not be taken up", run_id)
 
     def _leaves_it(self, run_id: str) -> bool:

@@ -52,7 +52,7 @@ def resumed(services: Services, claim: Claim, on_end: Callable[[Run], None], hal
     """The run of a claim, ready to be started.
 
     :param halt: why it ends as soon as something would have to run anew.
-    :raises StoreFailed: it could not be stored that it goes on here; somebody else may take it.
+    :raises StoreFailed: it could not be stored that it goes on here; the claim is good for another try.
     """
     request, doom = _request(services, claim)
     resumption = _resumption(services, claim)

@@ -249,3 +249,25 @@ def test_nothing_that_may_not_be_repeated_begins_when_the_store_is_closed(made: 
     made.store._writer.close()
     with pytest.raises(StoreFailed):
         keeper.commit()
+
+
+def test_a_run_that_was_taken_and_could_not_be_begun_is_begun_later(
+    made: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else may take it while this process lives."""
+
+    def fail(link: t.Any) -> None:
+        raise StoreFailed("The database takes nothing.")
+
+    run, _ = pausing(made)()
+    assert run.done.wait(20)
+    (row,) = made.store.decisions.open_of_run(run.id)
+    made.store.decisions.answer(row.id, {"decision": "approve"}, "test")
+    with monkeypatch.context() as patch:
+        patch.setattr(made.store.durable, "save", lambda *_: made.store._writer.submit(fail))
+        with pytest.raises(StoreFailed):
+            made.runs.go_on(run.id)
+    assert made.store.runs.status(run.id) == "running"
+    assert made.store.durable.claimable(50, 35.0) == []
+    made.runs._carrier.sweep()
+    until(lambda: made.store.runs.status(run.id) == "completed")
