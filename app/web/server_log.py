@@ -20,7 +20,11 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn has no types
 
     def atoms(self, resp: t.Any, req: t.Any, environ: t.Mapping[str, t.Any], request_time: t.Any) -> t.Any:
         """What a line can be made of."""
-        if "/decide/" in str(environ.get("PATH_INFO", "")) or "/decide/" in environ.get("HTTP_REFERER", ""):
+        path = str(environ.get("PATH_INFO", ""))
+        if "/decide/" in path or "/decide/" in environ.get("HTTP_REFERER", ""):
             hidden = {name: _TOKEN.sub(r"\1-", environ[name]) for name in _HOLD_IT if name in environ}
+            raw = hidden.get("RAW_URI", "")
+            if "/decide/" in path and "/decide/" not in raw:  # it came with letters of the way encoded
+                hidden["RAW_URI"] = hidden["PATH_INFO"]
             environ = {**environ, **hidden}
         return super().atoms(resp, req, environ, request_time)

@@ -33,6 +33,12 @@ def test_the_token_of_a_link_is_in_no_part_of_a_line(path: str) -> None:
     assert "/decide/-" in str(made["r"])
 
 
+def test_a_way_that_was_sent_encoded_hides_nothing_from_that() -> None:
+    made = atoms(f"/%64ecide/{TOKEN}", PATH_INFO=f"/decide/{TOKEN}")
+    assert TOKEN not in str(made)
+    assert made["r"] == "GET /decide/- HTTP/1.1"
+
+
 def test_nor_is_that_of_the_page_a_request_came_from() -> None:
     made = atoms("/static/decide.css", HTTP_REFERER=f"https://studio.example.org/decide/{TOKEN}")
     assert TOKEN not in str(made)
