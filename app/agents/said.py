@@ -1,4 +1,7 @@
-"""What was said before a block, for blocks that look at it. Pure."""
+"""What was said before a block, for blocks that look at it.
+
+Law of this room: pure; of what ran before it, only text that stands.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class _Instance:
             self._execution = self._run.state.executions(self.name) + 1
             return self._running()
         self._execution = durable.replay.visit(self.name)
-        known = durable.replay.again(self._block, self.name, self._execution, self._hash())
+        known = durable.replay.again(self.name, self._execution, self._hash())
         if known is not None:
             return known
         if durable.halt is not None and self._halts and not self._begun:

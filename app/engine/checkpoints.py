@@ -105,7 +105,6 @@ class Keeper:
         self,
         *,
         asks: Sequence[DecisionRow] = (),
-        human_wait_ms: int | None = None,
         pause: Paused | None = None,
         release: bool = False,
     ) -> Ticket | None:
@@ -132,7 +131,6 @@ class Keeper:
                 taken,
                 withdrawn,
                 seq_reserved=self.reserved if unreserved else None,
-                human_wait_ms=human_wait_ms,
                 release=release,
             ),
             unsaved,

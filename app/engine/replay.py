@@ -90,7 +90,7 @@ class Replay:
         number = self.visits[name] = self.visits.get(name, 0) + 1
         return number
 
-    def again(self, block: CompiledBlock, name: str, execution: int, input_hash: str) -> BlockRow | None:
+    def again(self, name: str, execution: int, input_hash: str) -> BlockRow | None:
         """The row of an execution that has ended; None when it has not.
 
         :raises BlockError: it failed, and nothing took that up. :raises RunError: ``journal_mismatch``.

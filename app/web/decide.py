@@ -80,7 +80,7 @@ def decide(token: str) -> Response:
     if row is None or row.state != "open":
         return _over(row)
     try:
-        body = _answer(row, sent)
+        body = _answer(sent)
         answers.check(row, body)
         check_can_go_on(services(), row.run_id)
         answered = answers.give(store, row, body, BY)
@@ -107,7 +107,7 @@ def _read() -> Sent:
     return Sent(form.get("decision", ""), lines("text"), lines("arguments"), reason, "remember" in form)
 
 
-def _answer(row: DecisionRow, sent: Sent) -> AnswerBody:
+def _answer(sent: Sent) -> AnswerBody:
     """:raises ValidationFailed: it is no answer."""
     said: dict[str, t.Any] = {"decision": sent.decision, "reason": sent.reason}
     if sent.decision == "edit":
