@@ -148,7 +148,7 @@ class Studio:
         return self.cli("workflow", "import", str(path), "--deploy").strip()
 
     def start(self) -> t.Self:
-        """Start the server and return once it answers its health check."""
+        """Start the server and return once it answers its health check, and all of its workers serve."""
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 [self.python, "-c", _MAIN, "serve"],
@@ -167,9 +167,12 @@ class Studio:
         if self.process.poll() is not None:
             raise AssertionError(f"Studio ended with {self.process.returncode}:\n{tail(self.log)}")
         try:
-            return sse.request(self.port, "GET", "/api/health", timeout=5)[0] == 200
+            answered = sse.request(self.port, "GET", "/api/health", timeout=5)[0] == 200
         except OSError:
             return False
+        workers = int(self.environ.get("STUDIO_WORKERS", "1"))
+        # One that serves has a socket for the others; a single one has just answered.
+        return answered and (workers == 1 or len(list((self.data / "run").glob("*.sock"))) >= workers)
 
     def stop(self) -> int:
         """End the server as an operator would; its exit status."""
