@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import typing as t
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -59,7 +60,8 @@ class Keeper:
         self._store, self._run_id, self._owner = store, run_id, owner
         self.epoch = epoch
         self.reserved = reserved
-        self.journal = DurableJournal(self.changed)
+        holder: Keeper = weakref.proxy(self)  # it is freed with its last use
+        self.journal = DurableJournal(lambda: holder.changed())
         self.frozen = False
         self._lost = lost
         self._said: list[Envelope] = []

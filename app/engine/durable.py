@@ -7,6 +7,8 @@ none.
 from __future__ import annotations
 
 import typing as t
+import weakref
+from functools import partial
 
 from gevent.event import Event
 
@@ -37,11 +39,14 @@ class DurableRun:
         self, run: Run, owner: str, epoch: int = 1, reserved: int = RESERVE, resumed: bool = False
     ) -> None:
         store = run.services.store.durable
+        # It holds all this, and is freed with its last use, not by a collection.
+        holder: Run = weakref.proxy(run)
+        lost = partial(run.scope.cancel, "owner_lost")
         self.owner = owner
-        self.keeper = Keeper(store, run.id, owner, epoch, reserved, lambda: run.scope.cancel("owner_lost"))
+        self.keeper = Keeper(store, run.id, owner, epoch, reserved, lost)
         self.replay = Replay(self.keeper.journal)
-        self.people = People(run, self)
-        self.motion = Motion(run.still)
+        self.people = People(holder, weakref.proxy(self))
+        self.motion = Motion(lambda: holder.still())
         self.resumed = resumed
         self.leaving = False
         self.stayed = Event()

@@ -29,6 +29,11 @@ SCRIPTS = {
     },
 }
 PLAIN = {"model": "scripted/plain"}
+ASKS = document(
+    [("ask", "approval", {"prompt": "Go?", "draft": "x"}), ("one", "agent", PLAIN)],
+    "start > ask",
+    "ask -approved> one",
+)
 SPEAKERS = [{"name": name, **PLAIN, "prompt": "x"} for name in ("a", "b")]
 DOCUMENTS = {
     "agent": agent("scripted/plain"),
@@ -54,6 +59,8 @@ DOCUMENTS = {
     ),
     "debate": document([("talk", "debate", {"participants": SPEAKERS, "rounds": 1})], "start > talk"),
     "child": document([("inner", "workflow", {"workflow": "agent"})], "start > inner"),
+    "durable": {**agent("scripted/caller", tools=["clock"]), "settings": {"durable": True}},
+    "pauses": ASKS,
 }
 
 
@@ -109,5 +116,21 @@ def test_so_is_one_that_was_stopped(made: Services) -> None:
         assert run.done.wait(20)
         recorder.envelopes.clear()
         return weakref.ref(run)
+
+    assert freed(once())
+
+
+@pytest.mark.usefixtures("no_collection")
+def test_so_is_one_that_went_on_after_a_pause(made: Services) -> None:
+    def once() -> t.Any:
+        run, _ = start(made, ASKS)
+        assert run.done.wait(20)
+        (asked,) = made.store.decisions.open_of_run(run.id)
+        made.store.decisions.answer(asked.id, {"decision": "approve"}, "test")
+        gone_on = made.runs.go_on(run.id)
+        assert gone_on is not None
+        assert gone_on.done.wait(20)
+        assert gone_on.status == "completed"
+        return weakref.ref(gone_on)
 
     assert freed(once())
