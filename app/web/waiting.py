@@ -105,7 +105,7 @@ def answer_elsewhere(
 
 def _last(store: Store, row: t.Mapping[str, t.Any]) -> ev.RunEvent | None:
     """What a durable run said last: of one that has ended, its end."""
-    batches = store.durable.log(row["id"])
+    batches = store.durable.log(row["id"], store.durable.last(row["id"]) - 1)
     said = unpacked(batches[-1].data)[-1].event if batches else None
     if row["ended_at"] is None or isinstance(said, ev.Terminal):
         return said
