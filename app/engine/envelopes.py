@@ -33,7 +33,7 @@ _OBJECTS: t.Final = {ev.BlockFinished: "output", ev.RunCompleted: "outputs", ev.
 def packed(envelopes: Sequence[ev.Envelope]) -> bytes:
     """A batch of a log. Never raises for what a run can say."""
     rows: list[tuple[int, int, t.Any]] = [(each.seq, each.ts, each.event) for each in envelopes]
-    if any(_odd(event) for _, _, event in rows):
+    if any(type(event) in _OBJECTS and _odd(event) for _, _, event in rows):
         rows = [(seq, ts, _plain(event) if _odd(event) else event) for seq, ts, event in rows]
     try:
         return msgspec.msgpack.encode(rows)

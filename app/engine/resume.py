@@ -99,7 +99,7 @@ def _request(services: Services, claim: Claim) -> tuple[RunRequest, RunError | N
 def _resumption(services: Services, claim: Claim) -> Resumption:
     row, now = claim.row, services.clock.now_ms()
     said, doom = _said(claim)
-    last = said[-1].seq if said else 0
+    last = claim.logs[-1].last if claim.logs else 0  # also of what cannot be read
     start = last if claim.clean else max(last, claim.seq_reserved)
     waited = None if claim.paused_at is None else max(0, _accepted(claim.decisions, now) - claim.paused_at)
     human = (row["human_wait_ms"] or 0) + (waited or 0)
@@ -117,6 +117,7 @@ def _resumption(services: Services, claim: Claim) -> Resumption:
         claim.decisions,
         said,
         doom,
+        unread=bool(claim.logs and not said),
     )
     try:
         for envelope in said:

@@ -33,7 +33,8 @@ class Resumption:
     :ivar last: the last number that may have been told; what is in no log up to it is lost.
     :ivar active_ms: how long it was active so far. :ivar queued_ms: how long it stood in line, also for a process.
     :ivar human_wait_ms: how long people were waited for, in all. :ivar waited: how long this time; None: they were not.
-    :ivar doom: why it cannot go on. :ivar halt: why it ends as soon as something would have to run anew.
+    :ivar doom: why it cannot go on. :ivar unread: its beginning is stored, and cannot be read.
+    :ivar halt: why it ends as soon as something would have to run anew.
     """
 
     epoch: int
@@ -48,6 +49,7 @@ class Resumption:
     decisions: Sequence[DecisionRow] = ()
     said: Sequence[ev.Envelope] = ()
     doom: RunError | None = None
+    unread: bool = False
     halt: str | None = None
     state: RunState = field(default_factory=RunState)
     log: RunLog = field(default_factory=RunLog)
@@ -84,12 +86,14 @@ class Resumption:
         """
         assert run.durable is not None
         emit = run.emitter.emit
-        if run.state.started_at is None:
+        if run.state.started_at is None and not self.unread:
             emit(started)
         if run.log.last < self.last:  # numbers up to it may have been told
             first = run.log.last + 1
             run.emitter.go_on(self.last)
             emit(ev.Gap(first, self.last, "worker_lost"))
+        if run.state.started_at is None:  # it is stored, and cannot be read
+            emit(started)
         emit(ev.RunResumed(self.waited))
         for state in run.state.open_blocks():
             if state.turn >= 0:
@@ -104,9 +108,7 @@ class Resumption:
 
 def cannot(why: str) -> RunError:
     """The failure of a run that cannot go on."""
-    return RunError(
-        "resume_failed", f"The run cannot go on from where it stood: {why}. Start a new run."
-    )
+    return RunError("resume_failed", f"The run cannot go on from where it stood: {why}. Start a new run.")
 
 
 def _closing(state: BlockState, now: int) -> Iterable[ev.RunEvent]:
