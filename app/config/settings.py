@@ -155,8 +155,8 @@ class Settings:
         "STUDIO_RUN_LOG_S",
         kinds.seconds(0),
         300.0,
-        "How long the events of a run that has ended are kept for those who attach late; after that it is told from "
-        "its record. 0 keeps none.",
+        "How long the events of a run that has ended are kept for those who attach late (those of a durable run in "
+        "the database); after that it is told from its record. 0 keeps none.",
     )
     run_log_bytes: int = _setting(
         "STUDIO_RUN_LOG_BYTES",

@@ -39,6 +39,8 @@ STOP_S = 0.5
 DEAD_AFTER_S = 35.0
 #: Seconds between looks for durable runs that wait for a process, and for questions whose time is up.
 CARRY_S = 1.0
+#: Seconds between looks for stored logs of durable runs that are too old.
+LOGS_S = 60.0
 
 
 class RunRegistry:
@@ -76,7 +78,10 @@ class RunRegistry:
                 spawn_service(self._every, SWEEP_S, self._retained.sweep, "letting go of old run logs"),
             ]
             if carry_on:
-                self._tasks.append(spawn_service(self._carry_on))
+                self._tasks += [
+                    spawn_service(self._carry_on),
+                    spawn_service(self._every, LOGS_S, self._sweep_logs, "deleting old logs of durable runs"),
+                ]
             self._tasks += self._services.observing.open(self._services)
 
     def admit(self, key_id: str | None, address: str | None) -> None:
@@ -155,22 +160,18 @@ class RunRegistry:
 
     # -- durable runs --------------------------------------------------------------------------
 
-    def go_on(self, run_id: str, readers: Sequence[object] = (), address: str | None = None) -> Run | None:
+    def go_on(self, run_id: str, address: str | None = None) -> Run | None:
         """Let a durable run go on whose question was answered, or whose time to answer is up.
 
-        :param readers: who reads it from now on. :param address: theirs.
+        :param address: of who wants it to.
         :returns: the run, where this process carries it now; None when another one does, or it has ended.
         :raises StoreFailed: the store cannot be read or written; then a sweep tries again.
         """
         run = self._runs.get(run_id)
         if run is not None and not run.leaves:
             self._carrier.deliver([run])
-        else:
-            run = self._carrier.take(run_id, address=address)
-        if run is not None:
-            for reader in readers:
-                run.add_reader(reader)
-        return run
+            return run
+        return self._carrier.take(run_id, address=address)
 
     def obstacle(self, run_id: str) -> str | None:
         """Why this process cannot go on with a paused run, such as a plugin that it lacks; None: it can.
@@ -262,6 +263,11 @@ class RunRegistry:
             if (run := self._runs.get(run_id)) is not None:
                 run.cancel("stop_requested")
         self._carrier.deliver(self.live())
+
+    def _sweep_logs(self) -> None:
+        older_than_ms = round(self._services.settings.run_log_s * 1000)
+        while self._services.store.durable.sweep_logs(older_than_ms):
+            pass  # there may be more
 
     def _sweep(self) -> None:
         lost = self._services.store.runs.fail_lost(DEAD_AFTER_S)

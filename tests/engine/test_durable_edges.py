@@ -13,6 +13,7 @@ import pytest
 from gevent import monkey
 
 from app import events as ev
+from app.engine import registry
 from app.engine.checkpoints import Keeper
 from app.engine.run import Run
 from app.engine.services import Services
@@ -271,3 +272,20 @@ def test_a_run_that_was_taken_and_could_not_be_begun_is_begun_later(
     assert made.store.durable.claimable(50, 35.0) == []
     made.runs._carrier.sweep()
     until(lambda: made.store.runs.status(run.id) == "completed")
+
+
+def test_the_stored_log_of_a_run_goes_when_it_is_too_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the database would keep what every durable run has ever said."""
+    monkeypatch.setattr(registry, "LOGS_S", 0.01)
+    with services(tmp_path, {"STUDIO_RUN_LOG_S": "0"}) as made:
+        paused, _ = start(made, ASKS)
+        run, _ = start(made, DURABLE)
+        assert run.done.wait(20)
+        assert paused.done.wait(20)
+        assert made.store.durable.log(run.id)
+        made.runs.open(carry_on=True)
+        until(lambda: not made.store.durable.log(run.id))
+        assert made.store.runs.status(run.id) == "completed"
+        assert made.store.durable.log(paused.id)  # it goes on from there
