@@ -16,6 +16,8 @@ from app.cli.arrivals import Finding, judge, phase
 from app.errors import StudioError
 
 if t.TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
     from app.cli.stream_probe import Probe
 
 PASSED, FAULT, UNCHECKED = 0, 1, 2
@@ -84,7 +86,7 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _probe(parts: t.Any, query: Mapping[str, int], headers: Mapping[str, str], **more: str) -> Probe:
+def _probe(parts: SplitResult, query: Mapping[str, int], headers: Mapping[str, str], **more: str) -> Probe:
     from app.cli.stream_probe import probe
 
     return probe(parts, query, headers, **more)

@@ -83,7 +83,7 @@ class Carrier:
             return None
         self._taking[run_id] = done = Event()
         try:
-            if live is not None and not _left(live):
+            if live is not None and not _has_left(live):
                 if halt is not None:
                     live.cancel(halt)
                 self.deliver([live])
@@ -163,7 +163,7 @@ class Carrier:
             log.exception("run %s is paused; whether it was answered or stopped could not be read", run.id)
 
 
-def _left(run: Run) -> bool:
+def _has_left(run: Run) -> bool:
     """Wait for a run that is about to leave; False: its pause could not be stored, so it goes on here."""
     if run.durable is not None:
         gevent.wait((run.done, run.durable.stayed), count=1)
