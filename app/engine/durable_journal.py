@@ -1,7 +1,7 @@
 """The journal of a durable run: the same rows, and which of them are yet to be stored.
 
-Law of this room: no store and no greenlets here. What was written between two looks is handed over as one piece; what
-could not be stored is written again.
+Law of this room: no store here. What was written between two looks is handed over as one piece; what could not be
+stored is written again.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Iterable
 
+import gevent
 import msgspec
 
 from app.agents import hashes, rows
@@ -17,6 +18,8 @@ from app.engine.replay import BlockEnd
 from app.store.checkpoints import Forgotten, StepRow
 from plugins.spec.journal import StepKind, StepState
 
+#: Rows that are read in one turn of the hub.
+_SLICE = 500
 #: Path, execution, turn and key.
 Key = tuple[str, int, int, str]
 
@@ -49,7 +52,9 @@ class DurableJournal(Journal):
 
         :raises msgspec.MsgspecError: a value is not what its kind says.
         """
-        for row in stored:
+        for place, row in enumerate(stored, 1):
+            if not place % _SLICE:
+                gevent.sleep(0)  # other runs go on meanwhile, however long this one is
             key = row.path, row.execution, row.turn, row.key
             kind, state = t.cast(StepKind, row.kind), t.cast(StepState, row.state)
             value = None if row.value is None else _unpacked(kind, row.value)

@@ -11,6 +11,7 @@ import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 
+import gevent
 import msgspec
 
 from app import events as ev
@@ -32,6 +33,8 @@ if t.TYPE_CHECKING:
 
 log = logging.getLogger("studio.runs")
 
+#: Envelopes, or batches of them, that are looked at in one turn of the hub.
+_SLICE = 500
 #: Of a request, what its row does not hold.
 _STARTED = ("timeout_s", "on_disconnect", "disconnect_grace_s", "show_thinking", "traceparent")
 #: Of its row, what a request has.
@@ -120,9 +123,11 @@ def _resumption(services: Services, claim: Claim) -> Resumption:
         unread=bool(claim.logs and not said),
     )
     try:
-        for envelope in said:
+        for place, envelope in enumerate(said, 1):
             made.log.append(envelope)
             made.state.apply(envelope)
+            if not place % _SLICE:
+                gevent.sleep(0)  # other runs go on meanwhile, however long this one is
     except InvariantBroken as error:
         made.doom = made.doom or cannot(f"what it said is not in order ({error})")
     return made
@@ -131,8 +136,10 @@ def _resumption(services: Services, claim: Claim) -> Resumption:
 def _said(claim: Claim) -> tuple[list[ev.Envelope], RunError | None]:
     said: list[ev.Envelope] = []
     try:
-        for batch in claim.logs:
+        for place, batch in enumerate(claim.logs, 1):
             said += envelopes.unpacked(batch.data)
+            if not place % _SLICE:
+                gevent.sleep(0)
     except msgspec.MsgspecError:
         log.exception("run %s: what it said cannot be read", claim.row["id"])
         return said, cannot("what it said cannot be read")
