@@ -107,7 +107,7 @@ class People:
         while True:
             rows = [self._rows[_place(row)] for row in rows]
             answers += [answer_of(row) for row in rows if row.answered_at is not None]
-            if answers:
+            if answers and self._durable.halt is None:  # else it was stopped before, and nothing goes on
                 break
             self._wait(block, [row.id for row in rows])
         for row in rows:

@@ -32,7 +32,7 @@ def pause(run: Run, durable: DurableRun) -> bool:
     """Pause a run in which nothing moves, unless that has changed; whether it is paused now."""
     if not durable.motion.still or durable.leaving or run.scope.cause is not None or run.ending is not None:
         return False
-    if durable.halt is not None:  # whoever was waiting has come to its wait, and is cut off there as it would be live
+    if durable.halt is not None:  # whatever was going on has come to where it was
         run.scope.cancel(durable.halt)
         return False
     durable.leaving = True

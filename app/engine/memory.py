@@ -45,7 +45,8 @@ def memory_of(run: Run, block: str, key: str) -> Memory:
 
 def _stopped(run: Run) -> bool:
     """Whether the run is being ended from outside: not by a failure of its own, nor to go on elsewhere or later."""
-    return run.scope.cause not in (None, "block_failed", "ended", *LEAVES)
+    halted = None if run.durable is None else run.durable.halt
+    return (run.scope.cause or halted) not in (None, "block_failed", "ended", *LEAVES)
 
 
 class _InRun:

@@ -6,12 +6,14 @@ carried by this process is asked itself; any other is read from the store.
 
 from __future__ import annotations
 
+import logging
 import typing as t
 
 from flask import Blueprint, Flask, Response
 
 from app import encoding
 from app.errors import Problem, ValidationFailed
+from app.store.errors import StoreFailed
 from app.streams import references
 from app.web.auth import Caller, caller, credential
 from app.web.errors import not_found
@@ -20,6 +22,8 @@ from app.web.record import referring, resume_block, run_body
 
 if t.TYPE_CHECKING:
     from app.engine.registry import Run
+
+log = logging.getLogger("studio.runs")
 
 _LIVE = ("queued", "running", "paused")
 
@@ -68,18 +72,29 @@ def stop(run_id: str, run: Run | None, status: str) -> Response:
     :param run: it, when this process carries it. :param status: as it was found.
     """
     if status in _LIVE:
-        if run is not None:
-            run.cancel("stop_requested")
-            return json_response({"outcome": "accepted", "status": status}, 202)
-        if status == "paused" and services().runs.stop(run_id):
-            return json_response({"outcome": "accepted", "status": status}, 202)
-        if services().store.runs.request_stop(run_id):
-            if services().store.runs.status(run_id) == "paused":  # it has come to a pause since it was found
-                services().runs.stop(run_id)
+        if _accepted(run_id, run):
             return json_response({"outcome": "accepted", "status": status}, 202)
         ended = services().store.runs.get(run_id)  # it has, since it was found
         status = status if ended is None else ended["status"]
     return json_response({"outcome": "already_finished", "status": status}, 202)
+
+
+def _accepted(run_id: str, run: Run | None) -> bool:
+    """Whether a run will end that was asked to; False: it has ended by itself."""
+    if run is not None and run.durable is None:
+        run.cancel("stop_requested")
+        return True
+    # Stored first: a durable run ends then also if this process goes before it has.
+    if not services().store.runs.request_stop(run_id):
+        return False
+    if run is not None:
+        run.cancel("stop_requested")
+    elif services().store.runs.status(run_id) == "paused":
+        try:
+            services().runs.stop(run_id)
+        except StoreFailed:
+            log.exception("run %s is to end and could not be taken up at once", run_id)
+    return True
 
 
 def may_stop(who: Caller, row: t.Mapping[str, t.Any]) -> bool:

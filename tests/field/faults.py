@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.engine import asking, carrying, leaving, memory
-from app.engine.registry import RunRegistry
+from app.engine.registry import Run, RunRegistry
 from studio_plugin import Tool, hookimpl
 
 #: The folder of what is armed.
@@ -28,9 +28,9 @@ POINTS = {
     "answered": "an answer is stored; nobody took it up",
     "claimed": "a process has taken the run; nothing of it runs",
 }
-#: The same, apart from pauses.
-REMEMBERED = "remembered"
-"""An agent's answer is kept for its thread; that is not taken down."""
+#: The same, apart from pauses: an agent's answer is kept for its thread, and that is not taken down; a run has come to
+#: its end, and that is not stored.
+REMEMBERED, ENDING = "remembered", "ending"
 
 
 def reach(point: str, run_id: str) -> None:
@@ -76,5 +76,6 @@ if VARIABLE in os.environ:
     _after(memory._InThread, "append", REMEMBERED, lambda kept, *_: kept._run.id)
     _before(asking.People, "_tell", "asked", lambda people, rows: people._run.id)
     _before(leaving, "_store", "pausing", lambda run, *_: run.id)
+    _before(Run, "_store", ENDING, lambda run, *_: run.id)
     _before(RunRegistry, "go_on", "answered", lambda runs, run_id: run_id)
     _before(carrying, "resumed", "claimed", lambda services, claim, *_: claim.row["id"])

@@ -415,3 +415,30 @@ def test_an_answer_is_remembered_once_whenever_the_process_dies(place: Place) ->
         (str(number), "Same.") for number in (2, 1, 0)
     ]
     assert it.counts() == {"a": 3}
+
+
+def test_a_stop_that_was_accepted_lands_though_the_process_dies(place: Place) -> None:
+    """In a turn, and in a call that waits for a person; neither model nor tool is asked anything more."""
+    memory = {"type": "conversation"}
+    for number, waits in enumerate((False, True)):
+        it = Case(place, f"stopped_{number}")
+        agent = it.agent("a", tools=[it.tool("send", approval="always")], memory=memory)
+        run = it.begin([("a", "agent", agent), ("z", "set", SET)], "start > a", "a > z")
+        if waits:
+            it.plans("a", ("send", {}))
+            it.first.rest()
+            it.status("paused")
+        else:
+            it.model("a").text("Half")
+        place.arm(faults.ENDING, run)
+        status, body = place.server.call("POST", f"/api/runs/{run}/cancel", body={})
+        assert (status, body["outcome"]) == (202, "accepted")
+        place.died(faults.ENDING)
+        record = it.status("cancelled")
+        assert record["cause"] == "stop_requested"
+        assert {block["status"] for block in record["blocks"]} == {"executed", "failed"}
+        assert it.decisions() == []
+        assert it.counts() == {"a": 1}
+        _, body = place.server.call("GET", f"/api/threads/{record['threadId']}/memory")
+        assert [(item["message"], "answer" in item) for item in body["items"]] == [("go", False)]
+        it.first.stream.close()
