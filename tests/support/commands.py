@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _socket
 import atexit
+import contextlib
 import gc
 import json
 import os
@@ -47,20 +48,84 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Like ``subprocess.run([python, "-c", …, *args], cwd=ROOT, capture_output=True, text=True)``."""
     with tempfile.TemporaryDirectory(prefix="studio-command-") as name:
-        folder = Path(name)
-        (folder / "0").write_text(stdin or "")
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(seconds)
-            sock.connect(_address())
-            sock.sendall(json.dumps([list(args), dict(environ), name]).encode() + b"\n")
-            with sock.makefile("r") as answers:
-                try:
-                    leader, status = (int(answers.readline()) for _ in range(2))
-                except TimeoutError:
-                    os.killpg(leader, signal.SIGKILL)
-                    raise subprocess.TimeoutExpired(["studio", *args], seconds) from None
-        out, err = ((folder / stream).read_text() for stream in "12")
-        return subprocess.CompletedProcess(["studio", *args], os.waitstatus_to_exitcode(status), out, err)
+        given, out, err = (Path(name, stream) for stream in ("in", "out", "err"))
+        given.write_text(stdin or "")
+        process = Process(args, environ, (given, out, err))
+        try:
+            process.wait(seconds)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        assert process.returncode is not None
+        return subprocess.CompletedProcess(process.args, process.returncode, out.read_text(), err.read_text())
+
+
+class Process:
+    """One command that runs, with what the tests need of ``subprocess.Popen``; leader of a session of its own.
+
+    :param files: standard input, output and error; the last two are appended to.
+    """
+
+    def __init__(
+        self, args: Sequence[str], environ: Mapping[str, str], files: tuple[Path, Path, Path]
+    ) -> None:
+        self.args = ["studio", *args]
+        self.returncode: int | None = None
+        self._said = b""
+        self._sock = socket.socket(socket.AF_UNIX)
+        self._sock.connect(_address())
+        asked = json.dumps([list(args), dict(environ), [str(file) for file in files]])
+        self._sock.sendall(asked.encode() + b"\n")
+        pid = self._line(None)
+        assert pid is not None, "the process that forks is gone"
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Its exit status, or None while it runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status, once it has ended.
+
+        :raises subprocess.TimeoutExpired: it has not by then.
+        """
+        if self.returncode is None:
+            status = self._line(timeout)
+            if status is None:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.returncode = os.waitstatus_to_exitcode(status)
+            self._sock.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it is known to have ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def _line(self, timeout: float | None) -> int | None:
+        """The next number that is told; None when it is not told in time."""
+        self._sock.settimeout(timeout)
+        while b"\n" not in self._said:
+            try:
+                piece = self._sock.recv(64)
+            except (TimeoutError, BlockingIOError):
+                return None
+            assert piece, "whoever waits for the command is gone"
+            self._said += piece
+        line, _, self._said = self._said.partition(b"\n")
+        return int(line)
 
 
 _started: list[str] = []
@@ -119,17 +184,21 @@ def serve() -> t.NoReturn:
             continue
         listener.close()
         _signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.setsid()
-        args, environ, folder = _read(asked)
-        os.write(asked, b"%d\n" % os.getpid())
+        args, environ, files = _read(asked)
         pid = _fork()
         if pid:
-            _, status = _waitpid(pid, 0)
-            os.write(asked, b"%d\n" % status)
+            _tell(asked, pid)
+            _tell(asked, _waitpid(pid, 0)[1])
             os._exit(0)
         os.close(asked)
-        _become(args, environ, folder)
+        os.setsid()
+        _become(args, environ, files)
         sys.exit(main(args))
+
+
+def _tell(asked: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # whoever asked may have gone; the command runs on
+        os.write(asked, b"%d\n" % number)
 
 
 def _warm_up() -> None:
@@ -171,10 +240,10 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-def _become(args: list[str], environ: dict[str, str], folder: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    for number, mode in ((0, os.O_RDONLY), (1, flags), (2, flags)):
-        opened = os.open(f"{folder}/{number}", mode, 0o600)
+def _become(args: list[str], environ: dict[str, str], files: list[str]) -> None:
+    written = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for number, flags in enumerate((os.O_RDONLY, written, written)):
+        opened = os.open(files[number], flags, 0o600)
         os.dup2(opened, number)
         os.close(opened)
     os.environ.clear()

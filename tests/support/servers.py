@@ -63,7 +63,7 @@ def tail(path: Path, lines: int = 40) -> str:
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
 
 
-def end(process: subprocess.Popen[t.Any], seconds: float = 15.0) -> int:
+def end(process: subprocess.Popen[t.Any] | commands.Process, seconds: float = 15.0) -> int:
     """SIGTERM, then SIGKILL to the process group when it does not end within ``seconds``; its exit status."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
@@ -88,7 +88,7 @@ class Studio:
     environ: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     python: str = sys.executable
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | commands.Process | None = None
     _key: str | None = None
 
     @property
@@ -149,8 +149,16 @@ class Studio:
 
     def start(self) -> t.Self:
         """Start the server and return once it answers its health check, and all of its workers serve."""
+        if commands.can_run(self.python, self.env()):
+            self.process = commands.Process(["serve"], self.env(), (Path(os.devnull), self.log, self.log))
+        else:
+            self.process = self._started()
+        wait_until(self._healthy, "Studio answers its health check", 40)
+        return self
+
+    def _started(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(
+            return subprocess.Popen(
                 [self.python, "-c", _MAIN, "serve"],
                 cwd=ROOT,
                 env=self.env(),
@@ -159,8 +167,6 @@ class Studio:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        wait_until(self._healthy, "Studio answers its health check", 40)
-        return self
 
     def _healthy(self) -> bool:
         assert self.process is not None
