@@ -10,7 +10,7 @@ BASE_PYTHON := $(shell for p in python3.11 python3 python3.13 python3.12; do \
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 # pytest's own arguments: make test ARGS="tests/streams -k reset". Without any, all tests on all processors.
 ARGS ?=
-TESTS := $(or $(ARGS),-q -n auto --dist loadfile)
+TESTS := $(or $(ARGS),-q -n auto --dist loadfile --no-loadscope-reorder)
 SETUP := setup.cfg pyproject.toml
 
 RUN_READY := $(VENV)/.studio-run

@@ -8,6 +8,7 @@ in tests/support and is imported by whoever needs it.
 import gc
 import os
 import typing as t
+from pathlib import Path
 
 import gevent
 import hypothesis
@@ -37,6 +38,53 @@ def _freeze() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+#: Files that take long for what they have of tests. A process takes whole files: begun last, one of these would leave
+#: the other processors idle.
+_LONG = (
+    "field/test_terminal.py",
+    "field/test_reconnect.py",
+    "field/test_stall.py",
+    "engine/test_random_workflows.py",
+    "engine/test_mcp_process.py",
+    "field/test_hitl.py",
+    "field/test_durable.py",
+    "store/test_writer.py",
+    "plugins/test_broken.py",
+    "engine/test_random_stops.py",
+    "engine/test_longest_path.py",
+    "engine/test_thirty_blocks.py",
+    "plugins/test_third_party.py",
+    "plugins/test_scaffold.py",
+    "nginx/test_check_stream.py",
+    "nginx/test_nginx.py",
+    "cli/test_serve.py",
+    "cli/test_embedding.py",
+    "docs/test_pages.py",
+    "docs/test_clients.py",
+    "engine/test_mcp.py",
+    "engine/test_mcp_http.py",
+    "web/test_databases.py",
+    "web/test_server.py",
+    "field/test_load.py",
+    "load/test_shutdown.py",
+    "load/test_leaving.py",
+    "load/test_slow_readers.py",
+    "transport/test_shutdown.py",
+    "streams/test_invariants.py",
+    "workflows/test_random_faults.py",
+    "pages/test_capabilities_browser.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the long files first (with ``--no-loadscope-reorder``, or xdist puts those with many tests first)."""
+    here = Path(__file__).parent
+    missing = [name for name in _LONG if not (here / name).exists()]
+    assert not missing, f"tests/conftest.py names files that are gone: {missing}"
+    place = {here / name: at for at, name in enumerate(_LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def pytest_collection_finish() -> None:
