@@ -74,6 +74,9 @@ class _Instance:
             self._execution = self._run.state.executions(self.name) + 1
             return self._running()
         self._execution = durable.replay.visit(self.name)
+        if durable.replay.was_cut(self.name, self._execution):
+            with self._outer.wait():
+                Event().wait()
         known = durable.replay.again(self.name, self._execution, self._hash())
         if known is not None:
             return known

@@ -78,12 +78,16 @@ class Replay:
         self.visits: dict[str, int] = {}
 
     def visit(self, name: str) -> int:
-        """The number of an execution that begins. One that was cut off is over and does not come back."""
-        number = self.visits.get(name, 0) + 1
-        while (end := self._end(name, number, END)) is not None and end.cut:
-            number += 1
-        self.visits[name] = number
+        """The number of an execution that begins."""
+        number = self.visits[name] = self.visits.get(name, 0) + 1
         return number
+
+    def was_cut(self, name: str, execution: int) -> bool:
+        """Whether an execution was cut off, since what was around it had ended. That is not taken down yet, or this
+        would not be met again; whatever ended it comes back and ends it again.
+        """
+        end = self._end(name, execution, END)
+        return end is not None and end.cut
 
     def skip(self, name: str) -> int:
         """The number of an execution that is skipped."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import gevent
+import gevent.event
 import pytest
 from gevent import monkey
 
@@ -18,7 +19,9 @@ from app.engine.checkpoints import Keeper
 from app.engine.run import Run
 from app.engine.services import Services
 from app.store.errors import StoreFailed
-from tests.engine.durable_runs import Story
+from plugins.hookspecs import hookimpl
+from plugins.spec import Tool, ToolContext, ToolFailed
+from tests.engine.durable_runs import Story, carry_on, killed_at, lose_owner
 from tests.support.engine import Recorder, services, start
 from tests.support.graphs import graph
 
@@ -289,3 +292,66 @@ def test_the_stored_log_of_a_run_goes_when_it_is_too_old(
         until(lambda: not made.store.durable.log(run.id))
         assert made.store.runs.status(run.id) == "completed"
         assert made.store.durable.log(paused.id)  # it goes on from there
+
+
+class Tools:
+    """Brings a tool that takes its time, and one that fails once the other is at work.
+
+    :ivar made: calls of the slow one.
+    """
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    @hookimpl
+    def tools(self) -> list[Tool]:
+        """See ``plugins.hookspecs``."""
+        schema = {"type": "object", "properties": {}}
+        return [Tool("slow", "Waits.", schema, self._slow), Tool("fails", "Fails.", schema, self._fails)]
+
+    def _slow(self, arguments: dict[str, t.Any], context: ToolContext) -> str:
+        self.made += 1
+        with context.waits.wait():
+            gevent.event.Event().wait()
+        return "never"
+
+    def _fails(self, arguments: dict[str, t.Any], context: ToolContext) -> str:
+        while not self.made:
+            gevent.sleep(0)
+        raise ToolFailed("It is broken.")
+
+
+def test_a_branch_that_was_cut_off_does_not_run_again_wherever_the_process_dies(tmp_path: Path) -> None:
+    """One branch fails and ends the other; what ended it comes back, and it does not."""
+    document = graph(
+        [
+            ("p", "parallel", {"branches": ["one", "two"]}),
+            ("a", "tool", {"tool": "slow"}),
+            ("b", "tool", {"tool": "fails"}),
+            ("bad", "set", {"values": {"x": 1}}),
+        ],
+        "start > p",
+        "p -branch:one> a",
+        "p -branch:two> b",
+        "p -error> bad",
+    )
+    brings = Tools()
+    with services(tmp_path, plugins=(brings,)) as made:
+        switch, switches = 0, 1
+        while switch < switches:
+            switch, brings.made = switch + 1, 0
+            run, recorder = start(made, {**document, "settings": {"durable": True}})
+            story = Story(run.id, [recorder])
+            switches = max(switches, killed_at(run, switch))
+            if run.ending is None:
+                lose_owner(made, run)
+                found = carry_on(made, run.id)
+                assert found is not None
+                story.parts.append(found[1])
+                assert found[0].done.wait(20)
+            assert brings.made <= 1, f"switch {switch}"
+            assert story.faults(made) == []
+            begun = [e.event.block for e in story.stored(made) if isinstance(e.event, ev.BlockStarted)]
+            assert begun.count("a") == 1, f"switch {switch}"
+            assert made.store.runs.status(run.id) == "completed"
+    assert switches > 20
