@@ -8,11 +8,16 @@ import json
 import typing as t
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import gevent.pool
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tests.support import commands, holding_proxy
 from tests.support.holding_proxy import holding
@@ -229,6 +234,39 @@ def test_nobody_there_and_no_tls_there(stranger: str) -> None:
     status, document = check(stranger.replace("http:", "https:"))
     assert (status, document["error"]["code"]) == (2, "tls")
     assert "http://" in document["error"]["message"]
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> Path:
+    """A key and a certificate for localhost that nobody vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
+        .sign(key, hashes.SHA256())
+    )
+    text = serialization.Encoding.PEM
+    written = key.private_bytes(text, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "own.pem").write_bytes(written + made.public_bytes(text))
+    return tmp_path / "own.pem"
+
+
+def test_a_certificate_that_is_not_trusted_is_told_apart(server: Studio, pem: Path) -> None:
+    with holding(server.port, holding_proxy.through, pem=pem) as port:
+        url = f"https://localhost:{port}"
+        status, document = check(url, "--spacing", "20")
+        assert (status, document["error"]["code"]) == (2, "tls")
+        assert "is not trusted" in document["error"]["message"]
+        trusting = {"PATH": "/bin", "SSL_CERT_FILE": str(pem)}
+        done = commands.run(["check-stream", url, "--json", "--spacing", "20"], trusting)
+        assert json.loads(done.stdout)["frames"]["padded"]["count"] == 9
+        # The certificate is for another name than this.
+        done = commands.run(["check-stream", f"https://127.0.0.1:{port}"], trusting)
+        assert (done.returncode, "127.0.0.1" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("url", ["ftp://there", "http://", "http://there:port"])

@@ -7,9 +7,11 @@ that it is asked to do to the body.
 from __future__ import annotations
 
 import http.client
+import ssl
 import typing as t
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import gevent
 from gevent.pywsgi import WSGIServer
@@ -73,11 +75,19 @@ def cut_after(seconds: float) -> Body:
     return body
 
 
+def through(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """As they come."""
+    return pieces
+
+
 @contextmanager
-def holding(behind: int, body: Body, headers: Mapping[str, str] | None = None) -> Iterator[int]:
+def holding(
+    behind: int, body: Body, headers: Mapping[str, str] | None = None, pem: Path | None = None
+) -> Iterator[int]:
     """The proxy in front of port ``behind``; yields its own port.
 
     :param headers: put on the answer in place of those that came, or added.
+    :param pem: a file with key and certificate; then it speaks TLS.
     """
 
     def application(environ: dict[str, t.Any], start: t.Any) -> Iterator[bytes]:
@@ -95,7 +105,11 @@ def holding(behind: int, body: Body, headers: Mapping[str, str] | None = None) -
 
         return body(pieces())
 
-    server = WSGIServer(("127.0.0.1", 0), application, log=None, error_log=None)
+    tls = {}
+    if pem is not None:
+        tls["ssl_context"] = context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+    server = WSGIServer(("127.0.0.1", 0), application, log=None, error_log=None, **tls)
     server.start()
     try:
         yield server.server_port
