@@ -131,7 +131,7 @@ def _held(seen: Observation) -> Finding | None:
     if arrival < _AT_ONCE * sending:
         facts = {"bytes": sum(frame.size for frame in frames), "seconds": round(sending, 1)}
         return Finding("at_once", facts)
-    if small.share >= HELD or padded.share >= HELD:
+    if (small.share >= HELD or padded.share >= HELD) and not _stalled_once(seen):
         return _lumps(seen)
     if _holds_the_last(seen):
         return Finding("one_behind")
@@ -145,6 +145,16 @@ def _holds_the_last(seen: Observation) -> bool:
     rest = 2 * seen.spacing_s
     lasts = {frame.kind: frame for frame in seen.frames if frame.kind in ("small", "padded")}
     return len(lasts) == 2 and all(_late(seen, frame) > rest for frame in lasts.values())
+
+
+def _stalled_once(seen: Observation) -> bool:
+    """Whether what was late came at one moment, in the middle of what was not: a way that holds back does so again."""
+    rest = 2 * seen.spacing_s
+    late = [place for place, frame in enumerate(seen.frames) if _late(seen, frame) > rest]
+    if not late or late[0] < 5 or late[-1] == len(seen.frames) - 1:
+        return False
+    came = [seen.frames[place].arrived for place in late]
+    return late[-1] - late[0] == len(late) - 1 and came[-1] - came[0] < seen.spacing_s
 
 
 def _lumps(seen: Observation) -> Finding:
