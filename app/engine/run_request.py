@@ -9,6 +9,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.engine.budgets import Budget
+from app.redaction.policy import Policy
 from app.store.threads import ThreadRow
 from app.workflows.compiled import CompiledWorkflow
 from app.workflows.selectors import Selection
@@ -23,6 +25,9 @@ class RunRequest:
     :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
     :ivar thread: the thread it has entered; None outside of any.
     :ivar selections: what its starter selected of the outputs; None: nothing was selected.
+    :ivar public: its starter has no key: errors and the end are told as to a visitor.
+    :ivar redact: the policy of what it was deployed as; those of its agents and of the workflow hold beside it.
+    :ivar budgets: what it may use, and of whose; see :mod:`app.engine.budgets`.
     :ivar traceparent: the header of this name that the request came with.
     :ivar origin: the surface it came in on (``surface``) and what was agreed there, JSON: a resume goes on in it.
     """
@@ -42,6 +47,9 @@ class RunRequest:
     selections: tuple[Selection, ...] | None = None
     traceparent: str | None = None
     origin: Mapping[str, t.Any] | None = None
+    public: bool = False
+    redact: Policy | None = None
+    budgets: tuple[Budget, ...] = ()
 
     @property
     def thread_id(self) -> str | None:

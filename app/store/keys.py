@@ -10,13 +10,13 @@ import hashlib
 import secrets
 import typing as t
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import BindParameter, bindparam, func, insert, or_, select, update
 
 from app.clock import Clock
 from app.store.catalog import Catalog
-from app.store.db import Backend, Link, Row, text
+from app.store.db import Backend, Link, Row, from_json, text
 from app.store.errors import StoreConflict
 from app.store.tables import api_keys
 from app.store.writer import Writer
@@ -32,7 +32,10 @@ class KeyRow:
 
     :ivar prefix: the first characters of the key, enough for people to tell keys apart.
     :ivar scopes: ``admin`` comes with the two it includes.
-    :ivar revoked_at: epoch ms; None while the key is valid.
+    :ivar revoked_at: epoch ms; None while the key is valid. :ivar expires_at: epoch ms from which on it is not.
+    :ivar last_used_at: epoch ms, up to a minute late; None: never, as far as is known.
+    :ivar created_by: who made it, for the record: a key's id, ``owner``, ``cli``.
+    :ivar rate_limit: such as ``{"perMinute": 60}``. :ivar budget: such as ``{"tokens": 100000, "period": "day"}``.
     """
 
     id: str
@@ -41,6 +44,11 @@ class KeyRow:
     scopes: frozenset[str]
     created_at: int
     revoked_at: int | None
+    last_used_at: int | None = None
+    expires_at: int | None = None
+    created_by: str | None = None
+    rate_limit: dict[str, t.Any] | None = None
+    budget: dict[str, t.Any] | None = None
 
 
 class Keys:
@@ -49,7 +57,10 @@ class Keys:
     def __init__(self, backend: Backend, writer: Writer, catalog: Catalog, clock: Clock) -> None:
         self._backend, self._writer, self._catalog, self._clock = backend, writer, catalog, clock
         c = api_keys.c
-        columns = (c.id, c.name, c.prefix, c.scopes, c.created_at, c.revoked_at)
+        columns = (
+            *(c.id, c.name, c.prefix, c.scopes, c.created_at, c.revoked_at, c.last_used_at, c.expires_at),
+            *(c.created_by, c.rate_limit, c.budget),
+        )
         given: BindParameter[str] = bindparam("given")
         # Not LIKE: a key may hold its wildcards.
         starts = (func.length(given) > 0) & (func.substr(c.prefix, 1, func.length(given)) == given)
@@ -83,7 +94,10 @@ class Keys:
             created_at=self._clock.now_ms(),
             revoked_at=None,
         )
-        values = (row.id, row.name, row.prefix, digest(plaintext), _spelled(granted), row.created_at, None)
+        values = (
+            *(row.id, row.name, row.prefix, digest(plaintext), _spelled(granted), row.created_at, None),
+            *(None, row.expires_at, row.created_by, None, None),
+        )
 
         def job(link: Link) -> None:
             link.insert(self._insert, [values])
@@ -128,7 +142,7 @@ class Keys:
         link.execute(self._revoke, {"key": found[0].id, "at": now})
         self._catalog.bump(link)
         row = found[0]
-        return KeyRow(row.id, row.name, row.prefix, row.scopes, row.created_at, now)
+        return replace(row, revoked_at=now)
 
 
 def digest(plaintext: str) -> bytes:
@@ -150,5 +164,9 @@ def _spelled(scopes: frozenset[str]) -> str:
 
 
 def _row(row: Row) -> KeyRow:
-    id_, name, prefix, scopes, created_at, revoked_at = row
-    return KeyRow(id_, name, prefix, frozenset(scopes.split()), created_at, revoked_at)
+    id_, name, prefix, scopes, created_at, revoked_at, used, expires, by, rate_limit, budget = row
+    return KeyRow(
+        *(id_, name, prefix, frozenset(scopes.split()), created_at, revoked_at, used, expires, by),
+        rate_limit=None if rate_limit is None else from_json(rate_limit),
+        budget=None if budget is None else from_json(budget),
+    )

@@ -64,6 +64,22 @@ class Sealer:
         except InvalidToken:
             raise SecretsLocked(f"The secret {name} was sealed with another key. {self._cure()}") from None
 
+    def derived(self, purpose: str, *, make_key: bool) -> tuple[bytes, ...]:
+        """Keys of 32 bytes for another purpose, one for each key there is, the newest first (HKDF, RFC 5869).
+
+        :param make_key: as of :meth:`seal`.
+        :raises SecretsLocked: as of :meth:`seal`.
+        """
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        if make_key and not self._configured and not self._file.exists():
+            self._make_file()
+        self._fernet()  # says what is wrong with them
+        texts = self._configured or self._from_file()
+        info = f"studio {purpose}".encode()
+        return tuple(HKDF(SHA256(), 32, None, info).derive(text.encode()) for text in texts)
+
     def renew(self, name: str, sealed: bytes) -> bytes:
         """The same value sealed with the first key.
 

@@ -176,6 +176,15 @@ class Secrets:
             self._generation = generation
         return self._values
 
+    def derived(self, purpose: str) -> tuple[bytes, ...]:
+        """Keys of 32 bytes that belong to this installation, for signing and the like; the newest first.
+
+        Hosts share them when they share ``STUDIO_SECRETS_KEY``. Without it a key file is made where nothing is stored.
+
+        :raises SecretsLocked: secrets are stored and their key is not here.
+        """
+        return self._sealer.derived(purpose, make_key=not self._backend.rows(self._list, {}))
+
     def opened(self) -> tuple[str, ...]:
         """The values this process has used, replaced and removed ones too; touches no database."""
         return tuple(self._used)

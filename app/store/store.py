@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from app.clock import Clock, SystemClock
 from app.config import Settings
-from app.store import migrate
+from app.store import deployment_tables, migrate  # noqa: F401  # the first so that its tables are known
 from app.store.aside import Aside
 from app.store.catalog import Catalog
 from app.store.db import open_backend

@@ -2,7 +2,8 @@
 
 Law of this room: instants are epoch milliseconds, spans milliseconds, JSON is text made by
 :mod:`app.encoding` (one form on every database, member order kept). A change here comes with a
-migration; a test compares the two. Those of durable runs are in :mod:`app.store.durable_tables`.
+migration; a test compares the two. Those of durable runs are in :mod:`app.store.durable_tables`,
+those of what is given to others in :mod:`app.store.deployment_tables`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ catalog = Table(
     Column("generation", BigInteger, nullable=False),
 )
 
-#: ``hash`` is the SHA-256 of the whole key, which itself is stored nowhere; ``prefix`` is for people.
+#: ``hash`` is the SHA-256 of the whole key, which itself is stored nowhere; ``prefix`` is for people. ``last_used_at``
+#: lags behind by up to a minute. ``rate_limit`` and ``budget`` are JSON; NULL: no limit of its own.
 api_keys = Table(
     "api_keys",
     metadata,
@@ -52,9 +54,15 @@ api_keys = Table(
     Column("scopes", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("revoked_at", BigInteger),
+    Column("last_used_at", BigInteger),
+    Column("expires_at", BigInteger),
+    Column("created_by", Text),
+    Column("rate_limit", Text),
+    Column("budget", Text),
 )
 
-#: ``document`` is the draft; ``live_version`` is NULL while nothing is deployed.
+#: ``document`` is the draft; ``live_version`` is NULL while nothing is deployed. ``revision`` counts the changes of the
+#: row, from 1.
 workflows = Table(
     "workflows",
     metadata,
@@ -64,9 +72,10 @@ workflows = Table(
     Column("live_version", Integer),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False, server_default="1"),
 )
 
-#: Immutable copies; versions count from 1 per workflow.
+#: Immutable copies; versions count from 1 per workflow. ``created_by`` says who, for the record.
 workflow_versions = Table(
     "workflow_versions",
     metadata,
@@ -75,6 +84,8 @@ workflow_versions = Table(
     Column("name", Text),
     Column("document", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("description", Text),
+    Column("created_by", Text),
     PrimaryKeyConstraint("workflow_id", "version"),
 )
 

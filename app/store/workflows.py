@@ -22,7 +22,9 @@ from app.store.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRow:
-    """A workflow. ``document`` is the draft; ``live_version`` is None while nothing is deployed."""
+    """A workflow. ``document`` is the draft; ``live_version`` is None while nothing is deployed; ``revision`` counts
+    its changes from 1.
+    """
 
     id: str
     name: str
@@ -30,17 +32,22 @@ class WorkflowRow:
     live_version: int | None
     created_at: int
     updated_at: int
+    revision: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """An immutable copy, numbered from 1 in its workflow. ``name`` is what the deployer called it."""
+    """An immutable copy, numbered from 1 in its workflow. ``name`` and ``description`` are what the deployer called it;
+    ``created_by`` says who, for the record.
+    """
 
     workflow_id: str
     version: int
     name: str | None
     document: dict[str, t.Any]
     created_at: int
+    description: str | None = None
+    created_by: str | None = None
 
 
 class Workflows:
@@ -49,14 +56,19 @@ class Workflows:
     def __init__(self, backend: Backend, writer: Writer, catalog: Catalog, clock: Clock) -> None:
         self._backend, self._writer, self._catalog, self._clock = backend, writer, catalog, clock
         w, v = workflows.c, workflow_versions.c
-        columns = (w.id, w.name, w.document, w.live_version, w.created_at, w.updated_at)
-        copies = (v.workflow_id, v.version, v.name, v.document, v.created_at)
+        columns = (w.id, w.name, w.document, w.live_version, w.created_at, w.updated_at, w.revision)
+        copies = (v.workflow_id, v.version, v.name, v.document, v.created_at, v.description, v.created_by)
         this, copy = w.id == bindparam("workflow"), v.workflow_id == bindparam("workflow")
         self._insert = backend.prepare(insert(workflows))
         self._update = backend.prepare(
             update(workflows)
             .where(this)
-            .values(name=bindparam("title"), document=bindparam("draft"), updated_at=bindparam("at"))
+            .values(
+                name=bindparam("title"),
+                document=bindparam("draft"),
+                updated_at=bindparam("at"),
+                revision=w.revision + 1,
+            )
         )
         self._get = backend.prepare(select(*columns).where(this))
         self._list = backend.prepare(select(*columns).order_by(w.created_at, w.id))
@@ -70,7 +82,9 @@ class Workflows:
         self._last = backend.prepare(select(func.max(v.version)).where(copy))
         self._copy = backend.prepare(insert(workflow_versions))
         self._go_live = backend.prepare(
-            update(workflows).where(this).values(live_version=bindparam("number"), updated_at=bindparam("at"))
+            update(workflows)
+            .where(this)
+            .values(live_version=bindparam("number"), updated_at=bindparam("at"), revision=w.revision + 1)
         )
 
     def save(self, document: Mapping[str, t.Any], name: str, workflow_id: str | None = None) -> str:
@@ -86,7 +100,7 @@ class Workflows:
         def job(link: Link) -> None:
             changed = link.execute(self._update, {"workflow": id_, "title": title, "draft": draft, "at": now})
             if not changed:
-                link.insert(self._insert, [(id_, title, draft, None, now, now)])
+                link.insert(self._insert, [(id_, title, draft, None, now, now, 1)])
             self._catalog.bump(link)
 
         self._writer.submit(job).wait()
@@ -108,7 +122,7 @@ class Workflows:
             if not draft:
                 raise StoreConflict(f"There is no workflow {workflow_id!r}.")
             number = int(link.rows(self._last, this)[0][0] or 0) + 1
-            link.insert(self._copy, [(workflow_id, number, title, draft[0][0], now)])
+            link.insert(self._copy, [(workflow_id, number, title, draft[0][0], now, None, None)])
             link.execute(self._go_live, {"workflow": workflow_id, "number": number, "at": now})
             self._catalog.bump(link)
             return number
@@ -141,10 +155,10 @@ class Workflows:
 
 
 def _workflow(row: Row) -> WorkflowRow:
-    id_, name, document, live_version, created_at, updated_at = row
-    return WorkflowRow(id_, name, from_json(document), live_version, created_at, updated_at)
+    id_, name, document, live_version, created_at, updated_at, revision = row
+    return WorkflowRow(id_, name, from_json(document), live_version, created_at, updated_at, revision)
 
 
 def _version(row: Row) -> VersionRow:
-    workflow_id, number, name, document, created_at = row
-    return VersionRow(workflow_id, number, name, from_json(document), created_at)
+    workflow_id, number, name, document, created_at, description, created_by = row
+    return VersionRow(workflow_id, number, name, from_json(document), created_at, description, created_by)

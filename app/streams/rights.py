@@ -30,11 +30,14 @@ class Rights:
     :ivar thinking: thinking text may be shown.
     :ivar tools: tool starts and ends may be shown live.
     :ivar payloads: arguments and results of tools may be shown where a surface has them at all.
+    :ivar public: a visitor without a key: names of blocks and models, prompts, prices and what failed inside are not
+        for them (contract section 8).
     """
 
     thinking: bool = False
     tools: bool = False
     payloads: bool = False
+    public: bool = False
 
     @property
     def denied(self) -> frozenset[type[RunEvent]]:
