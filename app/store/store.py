@@ -10,6 +10,8 @@ from app.config import Settings
 from app.store import deployment_tables, migrate  # noqa: F401  # the first so that its tables are known
 from app.store.aside import Aside
 from app.store.catalog import Catalog
+from app.store.chats import Chats
+from app.store.counters import Counters
 from app.store.db import open_backend
 from app.store.decisions import Decisions
 from app.store.documents import Documents
@@ -40,6 +42,8 @@ class Store:
     :ivar memories: :class:`app.store.memories.Memories`.
     :ivar secrets: :class:`app.store.secrets.Secrets`.
     :ivar documents: :class:`app.store.documents.Documents`.
+    :ivar chats: :class:`app.store.chats.Chats`.
+    :ivar counters: :class:`app.store.counters.Counters`.
     :ivar owner_id: the owner of runs whose row names none.
     """
 
@@ -66,6 +70,8 @@ class Store:
         self.documents = Documents(
             self._backend, self._writer, self._aside, clock, settings.vectors_mb * 1_000_000
         )
+        self.counters = Counters(self._backend, self._writer, clock)
+        self.chats = Chats(self._backend, self._writer, self._catalog, clock)
         self.generation = self._catalog.generation
 
     def open(self) -> None:
