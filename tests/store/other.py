@@ -137,6 +137,21 @@ def race(settings: Settings, decision_id: str, who: str, times: str, *run_ids: s
     store.close()
 
 
+def hits(settings: Settings, key: str, greenlets: str, each: str) -> None:
+    """Count in many greenlets at once, when told to. Says the counts they got."""
+    store = Store(settings)
+    _say("ready")
+    _wait()
+    got: list[int] = []
+
+    def many() -> None:
+        got.extend(store.counters.hit(key, 3600).value for _ in range(int(each)))
+
+    gevent.joinall([gevent.spawn(many) for _ in range(int(greenlets))], raise_error=True)
+    store.close()
+    _say(*got)
+
+
 def leave(settings: Settings, run_id: str) -> None:
     """End without closing the store."""
     store = Store(settings)
@@ -188,6 +203,7 @@ _SCRIPTS: dict[str, t.Callable[..., None]] = {
         run_open,
         run_durable,
         race,
+        hits,
         leave,
         full_disk,
         fork,
