@@ -31,11 +31,11 @@ BODY_S = 60.0
 #: The request headers of ours that a browser may send from anywhere, and the response headers it may read.
 ALLOWED_HEADERS = (
     "Content-Type, X-API-Key, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, X-Request-Id, "
-    "Idempotency-Key, Last-Event-ID, If-Match, If-None-Match"
+    "Idempotency-Key, Last-Event-ID, If-Match, If-None-Match, X-Studio-Visitor"
 )
 EXPOSED_HEADERS = (
     "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, "
-    "WWW-Authenticate, ETag"
+    "WWW-Authenticate, ETag, X-Studio-Visitor"
 )
 
 #: Where the graph surface is, outside of ``/api/``.

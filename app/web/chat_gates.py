@@ -1,0 +1,51 @@
+"""How visitors get into a chat: by nothing, a password, a code by e-mail, or single sign-on.
+
+Law of this room: who is not let in learns what the gate asks for and nothing else. A pass says by which gate and
+under which version of it somebody got in; it is worth nothing once either has changed, or its time is over.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from flask import Flask
+
+from app.errors import ApiError
+from app.web import visitors
+from app.web.visitors import Visitor
+
+if t.TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.store.chats import ChatRow
+
+__all__ = ["Visitor", "enter", "install"]
+
+_ASKED = {
+    "password": "This chat asks for a password. Send it as password with POST /api/chat/{}",
+    "email": "This chat asks for a code that is sent by e-mail. Ask for it: POST /api/chat/{}/otp",
+    "sso": "This chat asks you to sign in. Open /api/chat/{}/sso in a browser",
+}
+
+
+def enter(chat: ChatRow, body: Mapping[str, t.Any] | None = None) -> Visitor:
+    """Let the sender of this request into ``chat``; the answer tells his browser who he is.
+
+    :param body: ``password``, where the request has one.
+    :raises ApiError: 401 ``auth_required_password``, ``auth_required_email`` or ``auth_required_sso``; 429.
+    """
+    visitor = visitors.sent(chat)
+    if chat.auth_type == "public":
+        return visitor or visitors.keep(chat, visitors.new(chat))
+    raise refused(chat)
+
+
+def refused(chat: ChatRow, why: str = "") -> ApiError:
+    """401 that names the gate."""
+    message = _ASKED[chat.auth_type].format(chat.slug)
+    return ApiError(401, f"auth_required_{chat.auth_type}", f"{why}{message}")
+
+
+def install(app: Flask) -> None:
+    """Let answers of ``app`` carry visitors' tokens."""
+    visitors.install(app)
