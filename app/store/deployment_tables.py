@@ -22,7 +22,7 @@ from app.store.tables import metadata
 
 #: One row at most: who signs in to the web pages. ``password`` is a salted hash, NULL before it is set;
 #: ``password_version`` grows with every change of it and is in every session. ``setup_hash`` is the SHA-256 of the
-#: token of the link that sets a password.
+#: token of the link that sets a password. ``ended`` is JSON: sessions that were signed out before their time.
 owner_account = Table(
     "owner_account",
     metadata,
@@ -31,6 +31,7 @@ owner_account = Table(
     Column("password_version", BigInteger, nullable=False),
     Column("setup_hash", LargeBinary),
     Column("setup_expires_at", BigInteger),
+    Column("ended", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
 )

@@ -18,6 +18,7 @@ from app.store.documents import Documents
 from app.store.durable import Durable
 from app.store.keys import Keys
 from app.store.memories import Memories
+from app.store.owner import Owner
 from app.store.owners import Heartbeat, Lost
 from app.store.run_list import RunList
 from app.store.runs import Runs
@@ -44,6 +45,7 @@ class Store:
     :ivar documents: :class:`app.store.documents.Documents`.
     :ivar chats: :class:`app.store.chats.Chats`.
     :ivar counters: :class:`app.store.counters.Counters`.
+    :ivar owner: :class:`app.store.owner.Owner`.
     :ivar owner_id: the owner of runs whose row names none.
     """
 
@@ -71,6 +73,7 @@ class Store:
             self._backend, self._writer, self._aside, clock, settings.vectors_mb * 1_000_000
         )
         self.counters = Counters(self._backend, self._writer, clock)
+        self.owner = Owner(self._backend, self._writer, self._catalog, clock)
         self.chats = Chats(self._backend, self._writer, self._catalog, clock)
         self.generation = self._catalog.generation
 

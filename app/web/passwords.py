@@ -83,7 +83,7 @@ class _Thread:
             raise ApiError(503, "at_capacity", message, headers={"Retry-After": "5"})
         self._waiting += 1
         try:
-            return t.cast(_T, self._pool.apply(fn))
+            return self._pool.apply(fn)
         finally:
             self._waiting -= 1
 

@@ -36,6 +36,7 @@ def _tables() -> None:
         sa.Column("password_version", sa.BigInteger, nullable=False),
         sa.Column("setup_hash", sa.LargeBinary),
         sa.Column("setup_expires_at", sa.BigInteger),
+        sa.Column("ended", sa.Text),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_owner_account"),
