@@ -9,6 +9,7 @@
     └── StoreConflict   the request contradicts what is stored (an unknown id, an ambiguous prefix)
         ├── CollectionUnknown                           there are no documents under that name
         ├── VersionConflict                             the document is not what the writer has seen
+        ├── RevisionConflict                            the row is not what the writer has seen
         └── ModelMissing, ModelDiffers, VectorsDiffer   vectors: none, of another model, of other lengths
 
 Law of this room: messages name the thing and the cure and carry no SQL, since they can reach clients.
@@ -48,3 +49,14 @@ class StoreConflict(StoreFailed):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "store_conflict")
+
+
+class RevisionConflict(StoreConflict):
+    """The row has another revision than the one the writer has seen; nothing was changed.
+
+    :ivar revision: the one it has.
+    """
+
+    def __init__(self, revision: int) -> None:
+        super().__init__("It was changed since you read it.")
+        self.revision = revision

@@ -9,6 +9,7 @@ from app.clock import Clock, SystemClock
 from app.config import Settings
 from app.store import deployment_tables, migrate  # noqa: F401  # the first so that its tables are known
 from app.store.aside import Aside
+from app.store.audit import Audit
 from app.store.catalog import Catalog
 from app.store.chats import Chats
 from app.store.counters import Counters
@@ -45,6 +46,7 @@ class Store:
     :ivar documents: :class:`app.store.documents.Documents`.
     :ivar chats: :class:`app.store.chats.Chats`.
     :ivar counters: :class:`app.store.counters.Counters`.
+    :ivar audit: :class:`app.store.audit.Audit`.
     :ivar owner: :class:`app.store.owner.Owner`.
     :ivar owner_id: the owner of runs whose row names none.
     """
@@ -73,6 +75,7 @@ class Store:
             self._backend, self._writer, self._aside, clock, settings.vectors_mb * 1_000_000
         )
         self.counters = Counters(self._backend, self._writer, clock)
+        self.audit = Audit(self._backend, self._writer, clock)
         self.owner = Owner(self._backend, self._writer, self._catalog, clock)
         self.chats = Chats(self._backend, self._writer, self._catalog, clock)
         self.generation = self._catalog.generation

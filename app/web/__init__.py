@@ -48,6 +48,7 @@ def _install_rest(app: Flask, services: Services) -> None:
     from app.web import capability_table, documents, memory, meta, metrics, pages, secrets, stream_check
 
     memory.install(app)
+    _install_management(app, services)
     secrets.install(app)
     documents.install(app)
     capability_table.install(app, services)
@@ -55,3 +56,10 @@ def _install_rest(app: Flask, services: Services) -> None:
     stream_check.install(app)
     metrics.install(app)
     pages.install(app)
+
+
+def _install_management(app: Flask, services: Services) -> None:
+    """What workflows, keys and files are changed with, and who did."""
+    from app.web import audit
+
+    audit.install(app)

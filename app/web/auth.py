@@ -79,6 +79,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/documents/<document_id>", "key", "read"),
     Credential("DELETE", "/api/documents/<document_id>", "key", "admin"),
     Credential("GET", "/api/plugins", "key", "read"),
+    Credential("GET", "/api/audit", "key", "admin"),
     Credential("GET", "/metrics", "key", "read", bearer=True),
     Credential("GET", "/api/health", "open"),
     Credential("GET", "/api/stream-check", "open"),

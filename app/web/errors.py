@@ -14,7 +14,7 @@ from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from app.errors import ApiError, StudioError
-from app.store.errors import StoreFailed
+from app.store.errors import RevisionConflict, StoreFailed
 from app.web.http import bounded_read, json_response, malformed_body, request_id, services
 
 log = logging.getLogger("studio.web")
@@ -74,6 +74,7 @@ def error_response(error: ApiError) -> Response:
 def install(app: Flask) -> None:
     """Register the handlers on ``app``."""
     app.register_error_handler(ApiError, _api_error)
+    app.register_error_handler(RevisionConflict, _changed_since)
     app.register_error_handler(HTTPException, _http_exception)
     app.register_error_handler(Exception, _unforeseen)
 
@@ -81,6 +82,13 @@ def install(app: Flask) -> None:
 def _api_error(error: ApiError) -> Response:
     _drain()
     return error_response(error)
+
+
+def _changed_since(error: RevisionConflict) -> Response:
+    """412 from inside the write, as :mod:`app.web.etags` gives it before."""
+    _drain()
+    message = f"{error.message.removesuffix('.')}. Read it, then decide anew."
+    return error_response(ApiError(412, "precondition_failed", message))
 
 
 def _http_exception(error: HTTPException) -> Response:
