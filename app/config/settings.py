@@ -238,6 +238,82 @@ class Settings:
         "it. Without it they begin as the request that made them did.",
         shown="none",
     )
+    chat_pass_s: float = _setting(
+        "STUDIO_CHAT_PASS_S",
+        kinds.seconds(60, 30 * 86400),
+        86400.0,
+        "How long a visitor who got into a chat by password, e-mail or single sign-on stays in.",
+    )
+    mail: str = _setting(
+        "STUDIO_MAIL",
+        kinds.choice("smtp", "console"),
+        "smtp",
+        "How e-mails are sent: smtp by STUDIO_SMTP_HOST; console prints them to standard output, with the codes in "
+        "them, for development.",
+    )
+    smtp_host: str = _setting(
+        "STUDIO_SMTP_HOST",
+        kinds.TEXT,
+        "",
+        "Server that takes e-mails. Without one, chats that send codes by e-mail cannot be made.",
+        shown="none",
+    )
+    smtp_port: int = _setting(
+        "STUDIO_SMTP_PORT",
+        kinds.whole(0, 65535),
+        0,
+        "Its port.",
+        shown="587, with STUDIO_SMTP_TLS=tls 465, with none 25",
+    )
+    smtp_tls: str = _setting(
+        "STUDIO_SMTP_TLS",
+        kinds.choice("starttls", "tls", "none"),
+        "starttls",
+        "starttls encrypts after the greeting and refuses a server that cannot, tls from the first byte, none not at "
+        "all. Certificates are checked.",
+    )
+    smtp_user: str = _setting("STUDIO_SMTP_USER", kinds.TEXT, "", "Who signs in there.", shown="nobody")
+    smtp_password: str = _setting(
+        "STUDIO_SMTP_PASSWORD", kinds.TEXT, "", "Their password.", shown="none", secret=True
+    )
+    smtp_from: str = _setting(
+        "STUDIO_SMTP_FROM",
+        kinds.TEXT,
+        "",
+        "Sender of the e-mails, such as Studio <studio@example.org>.",
+        shown="STUDIO_SMTP_USER, or studio at the host's name",
+    )
+    oidc_issuer: str = _setting(
+        "STUDIO_OIDC_ISSUER",
+        kinds.url("https", "http"),
+        "",
+        "OpenID provider of chats with single sign-on, as it calls itself; its /.well-known/openid-configuration is "
+        "read. Register STUDIO_PUBLIC_URL/api/chat/sso/callback there.",
+        shown="none",
+    )
+    oidc_client_id: str = _setting(
+        "STUDIO_OIDC_CLIENT_ID", kinds.TEXT, "", "What the provider calls this installation.", shown="none"
+    )
+    oidc_client_secret: str = _setting(
+        "STUDIO_OIDC_CLIENT_SECRET",
+        kinds.TEXT,
+        "",
+        "What proves it; without one it is a public client, which only PKCE protects.",
+        shown="none",
+        secret=True,
+    )
+    oidc_scopes: str = _setting(
+        "STUDIO_OIDC_SCOPES",
+        kinds.TEXT,
+        "openid email",
+        "What the provider is asked for, separated by spaces.",
+    )
+    session_s: float = _setting(
+        "STUDIO_SESSION_S",
+        kinds.seconds(60, 90 * 86400),
+        43200.0,
+        "How long the workspace owner stays signed in to the web pages; then the password is asked for again.",
+    )
     langgraph_apps: tuple[tuple[str, str], ...] = _setting(
         "STUDIO_LANGGRAPH_APPS",
         kinds.APPS,

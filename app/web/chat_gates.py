@@ -11,7 +11,8 @@ import typing as t
 from flask import Flask
 
 from app.errors import ApiError
-from app.web import visitors
+from app.web import password_gate, visitors
+from app.web.http import services
 from app.web.visitors import Visitor
 
 if t.TYPE_CHECKING:
@@ -37,7 +38,22 @@ def enter(chat: ChatRow, body: Mapping[str, t.Any] | None = None) -> Visitor:
     visitor = visitors.sent(chat)
     if chat.auth_type == "public":
         return visitor or visitors.keep(chat, visitors.new(chat))
-    raise refused(chat)
+    if visitor is not None and _is_in(chat, visitor):
+        return visitor
+    password = (body or {}).get("password")
+    if chat.auth_type != "password" or not isinstance(password, str):
+        raise refused(chat)
+    if not password_gate.is_right(chat, password):
+        raise refused(chat, "This password is wrong. ")
+    return visitors.keep(chat, visitors.passed(chat, visitor or visitors.new(chat)))
+
+
+def _is_in(chat: ChatRow, visitor: Visitor) -> bool:
+    """Whether what he has shown is still worth something."""
+    shown = visitor.passed
+    if shown is None or shown.mode != chat.auth_type or shown.version != chat.password_version:
+        return False
+    return services().clock.now_ms() // 1000 - shown.since <= services().settings.chat_pass_s
 
 
 def refused(chat: ChatRow, why: str = "") -> ApiError:
