@@ -15,6 +15,8 @@ Part = t.Literal["input", "answer", "thinking", "tools"]
 #: What a policy covers unless it says otherwise: what was asked (as it is stored and shown; the model gets it as it
 #: is), what is answered, what a model thinks, and arguments and results of tools.
 PARTS: tuple[Part, ...] = ("input", "answer", "thinking", "tools")
+#: In a mask, what becomes the detector's name.
+KIND: t.Final = "{kind}"
 
 
 @dataclass(frozen=True, slots=True)
