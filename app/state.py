@@ -7,6 +7,7 @@ broken invariant of the stream raises :class:`InvariantBroken` before anything i
 
 from __future__ import annotations
 
+import copy
 import re
 import typing as t
 from collections.abc import Callable, Mapping
@@ -323,6 +324,18 @@ class RunState:
     def infos(self) -> Mapping[str, ev.BlockInfo]:
         """What is known of blocks before they run, by instance path without indexes."""
         return self._names
+
+    def told_as(
+        self,
+        infos: Mapping[str, ev.BlockInfo],
+        blocks: Mapping[str, BlockState],
+        decisions: Mapping[str, ev.DecisionRequested],
+    ) -> RunState:
+        """A copy for one reader, with these in place of its own; nothing is folded into it."""
+        told = copy.copy(self)
+        told._names, told.blocks, told.decisions = dict(infos), dict(blocks), dict(decisions)
+        told._seen = {}
+        return told
 
     def executions(self, block: str) -> int:
         """How often an instance has run, or was skipped, so far."""

@@ -24,6 +24,7 @@ from app.errors import RunError
 from app.state import BlockState, RunState
 from app.streams import sse
 from app.streams.final import Selection, final_data, paused_data, resume_of, selects
+from app.streams.public import UNCHANGED, seen, seen_state
 from app.streams.rights import Rights
 
 SENTINEL = b'data: "[DONE]"\n\n'
@@ -83,7 +84,9 @@ class AgentEvents:
         self._texts: dict[str, _Text | None] = {}
         self._asked: tuple[ev.DecisionRequested, ...] = ()
         rights = options.rights
-        self._handlers = _handlers(options.negotiated, rights.thinking, rights.tools, options.final_only)
+        self._handlers = _handlers(
+            options.negotiated, rights.thinking, rights.tools, rights.public, options.final_only
+        )
 
     def frames(self, envelope: ev.Envelope) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
@@ -95,6 +98,7 @@ class AgentEvents:
         """See :class:`app.streams.projection.Projection`. Without the header nothing was provisional, so nothing is
         taken back: what has settled meanwhile follows.
         """
+        state = seen_state(state, self._options.rights)
         self._asked = tuple(state.decisions.values())
         if self._options.final_only:
             return b""
@@ -342,12 +346,27 @@ _LIVE: Mapping[type[ev.RunEvent], _Handler] = {
 
 @functools.cache
 def _handlers(
-    negotiated: bool, thinking: bool, tools: bool, final_only: bool
+    negotiated: bool, thinking: bool, tools: bool, public: bool, final_only: bool
 ) -> Mapping[type[ev.RunEvent], _Handler]:
     """The table of one kind of reader. A type it lacks costs one failed look-up: rights cost nothing more."""
+    rights = Rights(thinking, tools, public=public)
     if final_only:
-        return _ENDS
-    if not negotiated:
-        return {**_SETTLED, **_ENDS}
-    denied = Rights(thinking, tools).denied
-    return {kind: call for kind, call in {**_LIVE, **_SETTLED, **_ENDS}.items() if kind not in denied}
+        found: Mapping[type[ev.RunEvent], _Handler] = _ENDS
+    elif not negotiated:
+        found = {**_SETTLED, **_ENDS}
+    else:
+        found = {**_LIVE, **_SETTLED, **_ENDS}
+        found = {kind: call for kind, call in found.items() if kind not in rights.denied}
+    if not public:
+        return found
+    return {kind: call if kind in UNCHANGED else _filtered(call, rights) for kind, call in found.items()}
+
+
+def _filtered(handler: _Handler, rights: Rights) -> _Handler:
+    """A handler that is given its event as this reader may see it."""
+
+    def handle(self: AgentEvents, event: t.Any, seq: int) -> bytes:
+        told = seen(event, rights)
+        return b"" if told is None else handler(self, told, seq)
+
+    return handle

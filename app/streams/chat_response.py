@@ -89,11 +89,12 @@ def content_of(output: t.Any) -> str:
 
 
 def cost_of(usage: Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What a turn cost; without ``total`` where the price of a model is unknown."""
+    """What a turn cost; without ``total`` where the price of a model is unknown, or is not told."""
     cost = usage.get("cost")
     if cost is not None:
         return {"total": cost["total"], "currency": cost["currency"]}
-    return {"currency": "USD"} if usage.get("byModel") else {"total": 0.0, "currency": "USD"}
+    used = usage.get("byModel") or any(usage.get("tokens", {}).values())
+    return {"currency": "USD"} if used else {"total": 0.0, "currency": "USD"}
 
 
 def _citations(output: t.Any, outputs: Mapping[str, t.Any], known: Known) -> list[t.Any]:

@@ -15,7 +15,7 @@ from app.clock import rfc3339
 from app.errors import RunError
 from app.events import DecisionRequested, RunCompleted, RunPaused
 from app.streams import references
-from app.streams.rights import Rights, strip_call, strip_output
+from app.streams.rights import Rights, strip_call, strip_output, strip_usage
 
 #: Most bytes of selected output in one answer (contract 3.5).
 OUTPUT_LIMIT = 16 * 1024 * 1024
@@ -188,7 +188,7 @@ def final_data(
     ]
     if not event.success:
         members.append((b"error", encoding.dumps(event.error or "The run failed.")))
-    members.append((b"usage", encoding.dumps(event.usage)))
+    members.append((b"usage", encoding.dumps(strip_usage(event.usage, rights))))
     return joined(members)
 
 
@@ -242,7 +242,7 @@ def paused_data(
             (b"status", b'"paused"'),
             (b"output", output_so_far(run_id, event, selections, rights, sent)),
             (b"toolCalls", call_bytes(run_id, event, rights)),
-            (b"usage", encoding.dumps(event.usage)),
+            (b"usage", encoding.dumps(strip_usage(event.usage, rights))),
             (b"resume", encoding.dumps(resume)),
         ]
     )

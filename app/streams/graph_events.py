@@ -22,6 +22,7 @@ from app.state import BlockState, RunState
 from app.streams import sse
 from app.streams.chat_response import Known, Turn, chat_response, open_reviews, review_of, with_wait
 from app.streams.graph_failures import Failure, failure_of
+from app.streams.public import seen, seen_state
 from app.streams.rights import Rights
 from app.streams.topology import Topology, outline
 
@@ -82,11 +83,13 @@ class GraphEvents:
         handler = _HANDLERS.get(type(event))
         if handler is None or (self.done and type(event) is not ev.RunResumed):
             return b""
-        return self._frames(envelope, list(handler(self, event, envelope)))
+        told = seen(event, self._options.rights)
+        return b"" if told is None else self._frames(envelope, list(handler(self, told, envelope)))
 
     def gap(self, envelope: ev.Envelope, state: RunState) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
         event = t.cast(ev.Gap, envelope.event)
+        state = seen_state(state, self._options.rights)
         if self._options.topology is None:
             self._topology = outline(state.infos.values(), ())
         self._known, self._told, self._cut = Known(), set(), []

@@ -17,6 +17,7 @@ from app.encoding import dumps
 from app.state import BlockState, RunState, plain
 from app.streams import sse
 from app.streams.final import selects
+from app.streams.public import seen, seen_state
 from app.streams.run_event_data import (
     PLAIN,
     RESPONSE,
@@ -97,9 +98,10 @@ class RunEvents:
         if type(event) is ev.TextDelta and event.block not in self._thinking:
             return self._chunk_frame(envelope, event.text) if event.block == self._lone else b""
         handler = _HANDLERS.get(type(event))
-        if handler is None:
+        told = None if handler is None else seen(event, self._options.rights)
+        if handler is None or told is None:
             return b""
-        data = self._frames(envelope, handler(self, event))
+        data = self._frames(envelope, handler(self, told))
         if isinstance(event, (ev.Terminal, ev.RunPaused)):
             self.done = True
         return data
@@ -115,6 +117,7 @@ class RunEvents:
     def gap(self, envelope: ev.Envelope, state: RunState) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
         event = t.cast(ev.Gap, envelope.event)
+        state = seen_state(state, self._options.rights)
         self._infos = dict(state.infos)
         self._nodes, self._asked, self._answered, self._thinking = {}, set(), set(), {}
         self._decisions = ()

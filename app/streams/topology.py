@@ -11,9 +11,12 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from app.encoding import dumps
 from app.events import BlockInfo
 from app.state import plain
+from app.streams.rights import Rights
 from app.workflows.compiled import CompiledWorkflow
 from app.workflows.runner_graph import INSIDE, RunnerConfig
 
@@ -46,8 +49,8 @@ class Topology:
         return plain(block) in self.types
 
 
-def topology(workflow: CompiledWorkflow) -> Topology:
-    """The graph of a workflow."""
+def topology(workflow: CompiledWorkflow, rights: Rights) -> Topology:
+    """The graph of a workflow as this reader may see it: to visitors each node is labelled by its id."""
     bodies = {body: inside for body, inside in workflow.inside.items() if inside}
     flags: dict[str, t.Any] = {"entry": workflow.entry, "exits": list(workflow.exits())}
     if asking := [block.id for block in workflow.blocks.values() if block.asks]:
@@ -58,7 +61,10 @@ def topology(workflow: CompiledWorkflow) -> Topology:
             for (block, handle), inside in bodies.items()
         ]
     edges = [(edge.source, edge.handle, edge.target) for edge in workflow.edges]
-    return _made(workflow.infos(), edges, flags, frozenset(_repeated(workflow)))
+    infos = workflow.infos()
+    if rights.public:
+        infos = tuple(replace(info, name=info.id) for info in infos)
+    return _made(infos, edges, flags, frozenset(_repeated(workflow)))
 
 
 def _repeated(workflow: CompiledWorkflow) -> Iterator[str]:

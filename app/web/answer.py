@@ -14,10 +14,13 @@ from app import events as ev
 from app.engine import settle
 from app.errors import RunError
 from app.streams.final import joined, output_bytes, output_so_far, resume_of
+from app.streams.public import seen
 from app.streams.rights import Rights
 
 if t.TYPE_CHECKING:
     from app.streams.final import Selection
+
+_Event = t.TypeVar("_Event", bound=ev.RunEvent)
 
 
 def answer_body(
@@ -26,8 +29,9 @@ def answer_body(
     """The answer as JSON.
 
     :param selections: what the caller selected; None for the run's output.
-    :param rights: what the caller may see of tool payloads.
+    :param rights: the caller's.
     """
+    end = _seen(end, rights)
     if isinstance(end, ev.RunCompleted):
         try:
             output = output_bytes(run_id, end, selections, rights)
@@ -54,6 +58,7 @@ def paused_body(
 
     :param thread_id: empty for a run in no thread. :param asked: its open decisions. See :func:`answer_body`.
     """
+    pause = _seen(pause, rights)
     return joined(
         [
             (b"success", b"true"),
@@ -64,6 +69,11 @@ def paused_body(
             (b"resume", encoding.dumps(resume_of(run_id, thread_id, pause, asked))),
         ]
     )
+
+
+def _seen(event: _Event, rights: Rights) -> _Event:
+    """An end, or a pause, as the caller may see it: nobody is left without one."""
+    return t.cast(_Event, seen(event, rights))
 
 
 def _success(run_id: str, end: ev.RunCompleted, output: bytes) -> bytes:

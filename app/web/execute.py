@@ -65,7 +65,7 @@ class Executor:
         run_request = self._run_request(found, body, who, selections, _origin(body, agreed, selections))
         if body.asynchronous:
             return self._begin(run_request, address)
-        rights = Rights(body.include_thinking, body.include_tool_calls, payloads=not anonymous)
+        rights = Rights(body.include_thinking, body.include_tool_calls, not anonymous, anonymous)
         if body.stream:
             return self._stream(run_request, agreed, selections, rights, address)
         return self._wait(run_request, selections, rights, address)
@@ -102,6 +102,7 @@ class Executor:
             show_thinking=body.include_thinking,
             selections=selections,
             origin=origin,
+            public=who.key_id is None,
             traceparent=request.environ.get("HTTP_TRACEPARENT"),
         )
 

@@ -51,7 +51,7 @@ class Graph:
         self._services.runs.admit(who.key_id, address)
         run_id = self._services.clock.new_id("run")
         thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)
-        rights = Rights(payloads=not anonymous)
+        rights = Rights(payloads=not anonymous, public=anonymous)
         projection = graph_events(self._services.store, run_id, thread.id, found.workflow, rights)
         stream = wants_stream(request.environ.get("HTTP_ACCEPT", ""))
         run_request = _run_request(found, body, who.key_id, run_id, thread, stream)
@@ -72,7 +72,8 @@ class Graph:
         if problems:
             raise ValidationFailed(problems)
         found = self._find(sent.get("workflow"))
-        return Response(topology(found.workflow).data, content_type="application/json")
+        rights = Rights(public=caller().key_id is None)
+        return Response(topology(found.workflow, rights).data, content_type="application/json")
 
     def _find(self, workflow: str | None) -> Runnable:
         """:raises ApiError: see :meth:`Catalog.find`."""
@@ -106,6 +107,7 @@ def _run_request(
         disconnect_grace_s=settings.disconnect_grace_s,
         thread=thread,
         origin={"surface": "graph" if stream else "graph-json"},
+        public=key_id is None,
         traceparent=request.environ.get("HTTP_TRACEPARENT"),
     )
 

@@ -27,5 +27,5 @@ def graph_events(
     """
     index = store.threads.turns_before(thread_id, run_id) if thread_id else 0
     turn = Turn(run_id, thread_id, trace_id_of(run_id), index)
-    drawn = None if workflow is None else topology(workflow)
+    drawn = None if workflow is None else topology(workflow, rights)
     return GraphEvents(GraphEventsOptions(turn, drawn, rights))

@@ -70,7 +70,8 @@ class GraphResumer:
         )
         resumed = resume(self._services, row, body.pause_id, answer, who.key_id or VISITOR, _NAMES)
         stream = wants_stream(request.environ.get("HTTP_ACCEPT", ""))
-        return self._answer(resumed, stream, Rights(payloads=who.key_id is not None))
+        anonymous = who.key_id is None
+        return self._answer(resumed, stream, Rights(payloads=not anonymous, public=anonymous))
 
     def install(self, app: Flask) -> None:
         """Let a turn go on as it began, also where its question was answered by the id of its run."""

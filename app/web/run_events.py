@@ -61,7 +61,8 @@ class RunEventsView:
 
     def _stream(self, run_request: RunRequest, body: RunsBody, who: Caller, address: str) -> Response:
         # Whoever starts a run with a key has the run's own key.
-        rights = Rights(body.include_thinking, tools=True, payloads=who.key_id is not None)
+        anonymous = who.key_id is None
+        rights = Rights(body.include_thinking, tools=True, payloads=not anonymous, public=anonymous)
         options = RunEventsOptions(
             run_request.run_id,
             str(run_request.thread_id),
@@ -89,6 +90,7 @@ def _run_request(found: Runnable, body: RunsBody, who: Caller, run_id: str, thre
         show_thinking=body.include_thinking,
         thread=thread,
         origin={"surface": "runs", "events": body.events, "includeThinking": body.include_thinking},
+        public=who.key_id is None,
         traceparent=request.environ.get("HTTP_TRACEPARENT"),
     )
 

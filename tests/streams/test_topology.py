@@ -32,7 +32,7 @@ def plugins() -> Registry:
 
 
 def drawn(plugins: Registry, example: str) -> tuple[dict[str, t.Any], Topology]:
-    found = topology(compiled(parse((ROOT / "examples" / f"{example}.yaml").read_text()), plugins))
+    found = topology(compiled(parse((ROOT / "examples" / f"{example}.yaml").read_text()), plugins), Rights())
     return json.loads(found.data), found
 
 
@@ -96,7 +96,7 @@ def test_a_loops_nodes_are_lit_once_for_each_iteration(tmp_path: Path) -> None:
     document = parse((ROOT / "examples" / "jury.yaml").read_text())
     with services(tmp_path) as made:
         _, recorder = ended(made, document, {"message": "Was it he?"})
-        graph = topology(compiled(document, made.plugins))
+        graph = topology(compiled(document, made.plugins), Rights())
     reader = GraphEvents(GraphEventsOptions(Turn("run_1", "", "0" * 32, 0), graph, Rights()))
     frames = sse.parse(b"".join(reader.frames(envelope) for envelope in recorder.envelopes))
     ends = [frame.json() for frame in frames if frame.event == "node_completed"]
