@@ -11,6 +11,7 @@ from app.store import deployment_tables, migrate  # noqa: F401  # the first so t
 from app.store.aside import Aside
 from app.store.audit import Audit
 from app.store.catalog import Catalog
+from app.store.chat_codes import ChatCodes
 from app.store.chats import Chats
 from app.store.counters import Counters
 from app.store.db import open_backend
@@ -45,6 +46,7 @@ class Store:
     :ivar secrets: :class:`app.store.secrets.Secrets`.
     :ivar documents: :class:`app.store.documents.Documents`.
     :ivar chats: :class:`app.store.chats.Chats`.
+    :ivar chat_codes: :class:`app.store.chat_codes.ChatCodes`.
     :ivar counters: :class:`app.store.counters.Counters`.
     :ivar audit: :class:`app.store.audit.Audit`.
     :ivar owner: :class:`app.store.owner.Owner`.
@@ -78,6 +80,7 @@ class Store:
         self.audit = Audit(self._backend, self._writer, clock)
         self.owner = Owner(self._backend, self._writer, self._catalog, clock)
         self.chats = Chats(self._backend, self._writer, self._catalog, clock)
+        self.chat_codes = ChatCodes(self._backend, self._writer, clock)
         self.generation = self._catalog.generation
 
     def open(self) -> None:
