@@ -26,6 +26,7 @@ from app.store.run_list import RunList
 from app.store.runs import Runs
 from app.store.sealing import Sealer
 from app.store.secrets import Secrets
+from app.store.spending import Spending
 from app.store.threads import Threads
 from app.store.workflows import Workflows
 from app.store.writer import Writer
@@ -48,6 +49,7 @@ class Store:
     :ivar chats: :class:`app.store.chats.Chats`.
     :ivar chat_codes: :class:`app.store.chat_codes.ChatCodes`.
     :ivar counters: :class:`app.store.counters.Counters`.
+    :ivar spending: :class:`app.store.spending.Spending`.
     :ivar audit: :class:`app.store.audit.Audit`.
     :ivar owner: :class:`app.store.owner.Owner`.
     :ivar owner_id: the owner of runs whose row names none.
@@ -77,6 +79,7 @@ class Store:
             self._backend, self._writer, self._aside, clock, settings.vectors_mb * 1_000_000
         )
         self.counters = Counters(self._backend, self._writer, clock)
+        self.spending = Spending(self._backend, self._writer, clock)
         self.audit = Audit(self._backend, self._writer, clock)
         self.owner = Owner(self._backend, self._writer, self._catalog, clock)
         self.chats = Chats(self._backend, self._writer, self._catalog, clock)

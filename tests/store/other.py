@@ -152,6 +152,21 @@ def hits(settings: Settings, key: str, greenlets: str, each: str) -> None:
     _say(*got)
 
 
+def spend(settings: Settings, subject: str, period: str, greenlets: str, each: str) -> None:
+    """Add to a total in many greenlets at once, when told to. Says the tokens it stood at each time."""
+    store = Store(settings)
+    _say("ready")
+    _wait()
+    got: list[int] = []
+
+    def many() -> None:
+        got.extend(store.spending.add(subject, period, 3, 0.25).wait().tokens for _ in range(int(each)))
+
+    gevent.joinall([gevent.spawn(many) for _ in range(int(greenlets))], raise_error=True)
+    store.close()
+    _say(*got)
+
+
 def leave(settings: Settings, run_id: str) -> None:
     """End without closing the store."""
     store = Store(settings)
@@ -204,6 +219,7 @@ _SCRIPTS: dict[str, t.Callable[..., None]] = {
         run_durable,
         race,
         hits,
+        spend,
         leave,
         full_disk,
         fork,

@@ -1,0 +1,77 @@
+"""Spending: runs of many processes add to one total, and each learns what all have used together."""
+
+from __future__ import annotations
+
+import math
+
+import gevent
+from hypothesis import given
+from hypothesis import settings as how
+from hypothesis import strategies as st
+
+from app.clock import SteppingClock
+from app.store.spending import Spent
+from tests.store import other, rows
+
+DAY = "2026-11-30"
+
+
+def subject() -> str:
+    return f"chat:{rows.new_id('x')}"
+
+
+def test_each_addition_gives_the_total_back(two):
+    store, elsewhere = two
+    mine, theirs = subject(), subject()
+    assert store.spending.read(mine, DAY) == Spent(0, 0.0)
+    assert store.spending.add(mine, DAY, 120, 0.5).wait() == Spent(120, 0.5)
+    assert elsewhere.spending.add(mine, DAY, 30, 0.25).wait() == Spent(150, 0.75)
+    assert store.spending.add(mine, "2026-11", 7, 0.0).wait() == Spent(7, 0.0), "another period"
+    assert store.spending.add(theirs, DAY, 1, 0.0).wait() == Spent(1, 0.0), "somebody else"
+    assert elsewhere.spending.read(mine, DAY) == Spent(150, 0.75)
+
+
+def test_two_processes_with_many_greenlets_lose_nothing(shared_settings, two):
+    """Every total between is somebody's: each addition of 3 was told by how much it had made the total."""
+    mine = subject()
+    others = [other.start("spend", shared_settings, mine, DAY, 10, 20) for _ in range(2)]
+    for process in others:
+        assert other.line(process) == "ready"
+    for process in others:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    got = [int(word) for process in others for word in other.finish(process).split()]
+    assert sorted(got) == list(range(3, 1201, 3))
+    assert two[0].spending.read(mine, DAY) == Spent(1200, 400 * 0.25)
+
+
+_USED = st.lists(st.tuples(st.integers(0, 10**9), st.floats(0, 1e4, allow_nan=False)), max_size=12)
+
+
+@how(max_examples=20)
+@given(used=_USED)
+def test_totals_are_sums_and_only_grow(two, used):
+    mine = subject()
+    jobs = [
+        gevent.spawn(two[place % 2].spending.add(mine, DAY, *each).wait) for place, each in enumerate(used)
+    ]
+    gevent.joinall(jobs, raise_error=True)
+    totals = [job.value for job in jobs]
+    found = two[0].spending.read(mine, DAY)
+    assert found.tokens == sum(tokens for tokens, _ in used) == max((t.tokens for t in totals), default=0)
+    assert math.isclose(found.cost, math.fsum(cost for _, cost in used), abs_tol=1e-9)
+
+
+def test_totals_of_more_than_a_year_ago_are_forgotten(settings, open_store):
+    clock = SteppingClock(step_ms=0)
+    store = open_store(settings, clock=clock)
+    day = 86_400
+    store.spending.add("chat:a", "old", 5, 0.0).wait()
+    clock.sleep(200 * day)
+    store.spending.add("chat:a", "late", 5, 0.0).wait()
+    clock.sleep(201 * day)
+    store.spending.add("chat:a", "now", 5, 0.0).wait()
+    store.keys.create("comes after the sweep", ["run"])
+    kept = [period for period in ("old", "late", "now") if store.spending.read("chat:a", period).tokens]
+    assert kept == ["late", "now"]
