@@ -1,23 +1,28 @@
-"""Workflows: a draft that is edited and numbered copies that run.
+"""Workflows: a draft that is edited, and numbered copies that run.
 
-Law of this room: a version never changes. Documents are kept as given, member order included; whether
-they are valid is not the store's business.
+Law of this room: documents are kept as given, member order included; whether they are valid is not the store's
+business. Whoever changes a draft names the revision it has seen, which is compared inside the change. A draft is read
+by nobody who runs something, so changing one drops nothing that is cached; what is live does. Versions are in
+:mod:`app.store.versions`.
 """
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-from sqlalchemy import bindparam, func, insert, select, update
+from dataclasses import dataclass, replace
 
 from app.clock import Clock
 from app.store.catalog import Catalog
 from app.store.db import Backend, Link, Row, from_json, json_text, text
-from app.store.errors import StoreConflict
-from app.store.tables import workflow_versions, workflows
+from app.store.errors import RevisionConflict, StoreConflict
+from app.store.versions import VersionRow, Versions
+from app.store.workflow_statements import NAMED_CHATS, Statements
 from app.store.writer import Writer
+from app.workflows.diff import same
+
+#: Later than any workflow was made.
+_END = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,122 +41,188 @@ class WorkflowRow:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRow:
-    """An immutable copy, numbered from 1 in its workflow. ``name`` and ``description`` are what the deployer called it;
-    ``created_by`` says who, for the record.
+class WorkflowSummary:
+    """What a list says of a workflow. ``draft_differs``: deploying would change what is live."""
+
+    id: str
+    name: str
+    live_version: int | None
+    created_at: int
+    updated_at: int
+    draft_differs: bool
+
+
+class WorkflowExists(StoreConflict):
+    """There is a workflow under that id."""
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(f"There is a workflow '{workflow_id}' already.")
+
+
+class HasChats(StoreConflict):
+    """Chats serve the workflow that was to be removed.
+
+    :ivar slugs: some of them.
     """
 
-    workflow_id: str
-    version: int
-    name: str | None
-    document: dict[str, t.Any]
-    created_at: int
-    description: str | None = None
-    created_by: str | None = None
+    def __init__(self, slugs: list[str]) -> None:
+        self.slugs = tuple(slugs[:NAMED_CHATS])
+        more = " and others" if len(slugs) > NAMED_CHATS else ""
+        super().__init__(f"Chats serve this workflow: {', '.join(self.slugs)}{more}.")
 
 
 class Workflows:
-    """The workflows of this installation. Methods that write wait for the commit."""
+    """The workflows of this installation. Methods that write wait for the commit.
+
+    :ivar versions: :class:`app.store.versions.Versions`.
+    """
 
     def __init__(self, backend: Backend, writer: Writer, catalog: Catalog, clock: Clock) -> None:
         self._backend, self._writer, self._catalog, self._clock = backend, writer, catalog, clock
-        w, v = workflows.c, workflow_versions.c
-        columns = (w.id, w.name, w.document, w.live_version, w.created_at, w.updated_at, w.revision)
-        copies = (v.workflow_id, v.version, v.name, v.document, v.created_at, v.description, v.created_by)
-        this, copy = w.id == bindparam("workflow"), v.workflow_id == bindparam("workflow")
-        self._insert = backend.prepare(insert(workflows))
-        self._update = backend.prepare(
-            update(workflows)
-            .where(this)
-            .values(
-                name=bindparam("title"),
-                document=bindparam("draft"),
-                updated_at=bindparam("at"),
-                revision=w.revision + 1,
-            )
-        )
-        self._get = backend.prepare(select(*columns).where(this))
-        self._list = backend.prepare(select(*columns).order_by(w.created_at, w.id))
-        self._version = backend.prepare(select(*copies).where(copy, v.version == bindparam("number")))
-        self._live = backend.prepare(
-            select(*copies)
-            .join(workflows, (w.id == v.workflow_id) & (w.live_version == v.version))
-            .where(this)
-        )
-        self._lock = backend.prepare(select(w.document).where(this).with_for_update())
-        self._last = backend.prepare(select(func.max(v.version)).where(copy))
-        self._copy = backend.prepare(insert(workflow_versions))
-        self._go_live = backend.prepare(
-            update(workflows)
-            .where(this)
-            .values(live_version=bindparam("number"), updated_at=bindparam("at"), revision=w.revision + 1)
-        )
+        self._sql = Statements(backend)
+        self.versions = Versions(backend, writer, catalog, clock, self._sql)
+        self.deploy = self.versions.deploy
+        self.version = self.versions.get
+        self.live = self.versions.live
 
     def save(self, document: Mapping[str, t.Any], name: str, workflow_id: str | None = None) -> str:
-        """Store a draft: a new workflow, or a new draft of the one with ``workflow_id`` (made if missing).
+        """Store a draft, whatever is there: a new workflow, or a new draft of the one with ``workflow_id``.
 
         :returns: its id.
-        :raises StoreFailed: it was not stored.
+        :raises StoreFailed: it was not stored (so for every writer below).
         """
         id_ = workflow_id or self._clock.new_id("wf")
         now = self._clock.now_ms()
         draft, title = json_text(document), text(name)
 
         def job(link: Link) -> None:
-            changed = link.execute(self._update, {"workflow": id_, "title": title, "draft": draft, "at": now})
+            changed = link.execute(
+                self._sql.update, {"workflow": id_, "title": title, "draft": draft, "at": now}
+            )
             if not changed:
-                link.insert(self._insert, [(id_, title, draft, None, now, now, 1)])
+                link.insert(self._sql.insert, [(id_, title, draft, None, now, now, 1)])
             self._catalog.bump(link)
 
         self._writer.submit(job).wait()
         return id_
 
-    def deploy(self, workflow_id: str, name: str | None = None) -> int:
-        """Copy the draft into a new version and make that the live one.
+    def create(self, document: Mapping[str, t.Any], name: str, workflow_id: str | None = None) -> WorkflowRow:
+        """Store a new workflow.
 
-        :returns: its number.
-        :raises StoreConflict: there is no such workflow.
-        :raises StoreFailed: it was not stored.
+        :raises WorkflowExists: there is one with ``workflow_id``.
+        """
+        id_ = workflow_id or self._clock.new_id("wf")
+        now = self._clock.now_ms()
+        draft, title = json_text(document), text(name)
+
+        def job(link: Link) -> None:
+            self._catalog.bump(link)  # first: it lets one writer in at a time, whatever the database
+            if link.rows(self._sql.get, {"workflow": id_}):
+                raise WorkflowExists(id_)
+            link.insert(self._sql.insert, [(id_, title, draft, None, now, now, 1)])
+
+        self._writer.submit(job).wait()
+        return WorkflowRow(id_, str(title), from_json(draft), None, now, now)
+
+    def change(
+        self, workflow_id: str, seen: int, document: Mapping[str, t.Any], name: str
+    ) -> WorkflowRow | None:
+        """Replace the draft that has the revision ``seen``; one that says the same changes nothing.
+
+        :returns: the workflow as it is now; None when there is none.
+        :raises RevisionConflict: it has another revision.
         """
         now = self._clock.now_ms()
-        title = text(name)
+        draft, title = json_text(document), text(name)
 
-        def job(link: Link) -> int:
-            this = {"workflow": workflow_id}
-            draft = link.rows(self._lock, this)
-            if not draft:
-                raise StoreConflict(f"There is no workflow {workflow_id!r}.")
-            number = int(link.rows(self._last, this)[0][0] or 0) + 1
-            link.insert(self._copy, [(workflow_id, number, title, draft[0][0], now, None, None)])
-            link.execute(self._go_live, {"workflow": workflow_id, "number": number, "at": now})
-            self._catalog.bump(link)
-            return number
+        def job(link: Link) -> WorkflowRow | None:
+            found = link.rows(self._sql.lock, {"workflow": text(workflow_id)})
+            if not found:
+                return None
+            row = _workflow(found[0])
+            if row.revision != seen:
+                raise RevisionConflict(row.revision)
+            if (row.name, found[0][2]) == (title, draft):
+                return row
+            link.execute(self._sql.update, {"workflow": row.id, "title": title, "draft": draft, "at": now})
+            return replace(row, name=str(title), document=from_json(draft), updated_at=now, revision=seen + 1)
 
-        return int(self._writer.submit(job).wait())
+        return t.cast("WorkflowRow | None", self._writer.submit(job).wait())
+
+    def remove(self, workflow_id: str, seen: int, chats: bool = False) -> bool:
+        """Remove a workflow with its versions. What its runs have left stays.
+
+        :param chats: its chats go with it. :returns: False when there is none.
+        :raises RevisionConflict: it has another revision. :raises HasChats: it has chats, and they were to stay.
+        """
+        this = {"workflow": text(workflow_id)}
+
+        def job(link: Link) -> bool:
+            self._catalog.bump(link)  # first: no chat is made meanwhile
+            found = link.rows(self._sql.lock, this)
+            if not found:
+                return False
+            if found[0][6] != seen:
+                raise RevisionConflict(found[0][6])
+            serving = [] if chats else link.rows(self._sql.chats, this)
+            if serving:
+                raise HasChats([row[0] for row in serving])
+            return bool(link.execute(self._sql.remove, this))
+
+        return bool(self._writer.submit(job).wait())
 
     def get(self, workflow_id: str) -> WorkflowRow | None:
         """The workflow with its draft.
 
         :raises StoreFailed: the database cannot be read (so for every reader below).
         """
-        rows = self._backend.rows(self._get, {"workflow": text(workflow_id)})
+        rows = self._backend.rows(self._sql.get, {"workflow": text(workflow_id)})
         return _workflow(rows[0]) if rows else None
 
-    def version(self, workflow_id: str, number: int) -> VersionRow | None:
-        """One version."""
-        if not 0 < number < 2**31:  # outside of what the column holds, so it does not exist
-            return None
-        rows = self._backend.rows(self._version, {"workflow": text(workflow_id), "number": number})
-        return _version(rows[0]) if rows else None
+    def draft_differs(self, workflow_id: str) -> bool:
+        """Whether deploying would change what is live; True while nothing is."""
+        rows = self._backend.rows(self._sql.drafted, {"workflow": text(workflow_id)})
+        if not rows or rows[0][2] is None:
+            return True
+        draft, live, _ = rows[0]
+        return live is not None and not same(from_json(draft), from_json(live))
 
-    def live(self, workflow_id: str) -> VersionRow | None:
-        """The version that runs; None when the workflow is unknown or not deployed."""
-        rows = self._backend.rows(self._live, {"workflow": text(workflow_id)})
-        return _version(rows[0]) if rows else None
+    def page(
+        self, name: str | None, before: tuple[int, str] | None, limit: int
+    ) -> tuple[list[WorkflowSummary], tuple[int, str] | None]:
+        """The next workflows older than ``before``, newest first.
+
+        :param name: only those whose name has this in it; the case of ASCII letters does not matter.
+        :param before: when one was made, and its id; None for the newest.
+        :returns: at most ``limit`` of them, and after which one the list goes on; None at its end.
+        """
+        at, id_ = before or (_END, "")
+        values = {"before_at": at, "before_id": text(id_), "limit": limit + 1}
+        if name is None:
+            rows = self._backend.rows(self._sql.page, values)
+        else:
+            rows = self._backend.rows(
+                self._sql.named_page, {**values, "pattern": _containing(str(text(name)))}
+            )
+        found = [self._summary(row) for row in rows[:limit]]
+        last = found[-1] if len(rows) > limit else None
+        return found, None if last is None else (last.created_at, last.id)
 
     def list(self) -> list[WorkflowRow]:
         """All workflows, oldest first."""
-        return [_workflow(row) for row in self._backend.rows(self._list, {})]
+        return [_workflow(row) for row in self._backend.rows(self._sql.all, {})]
+
+    def _summary(self, row: Row) -> WorkflowSummary:
+        id_, name, live_version, created_at, updated_at, _, is_same = row
+        differs = not is_same and self.draft_differs(id_)
+        return WorkflowSummary(id_, name, live_version, created_at, updated_at, differs)
+
+
+def _containing(part: str) -> str:
+    """The pattern of what has ``part`` in it."""
+    for special in ("\\", "%", "_"):
+        part = part.replace(special, f"\\{special}")
+    return f"%{part}%"
 
 
 def _workflow(row: Row) -> WorkflowRow:
@@ -159,6 +230,4 @@ def _workflow(row: Row) -> WorkflowRow:
     return WorkflowRow(id_, name, from_json(document), live_version, created_at, updated_at, revision)
 
 
-def _version(row: Row) -> VersionRow:
-    workflow_id, number, name, document, created_at, description, created_by = row
-    return VersionRow(workflow_id, number, name, from_json(document), created_at, description, created_by)
+__all__ = ["HasChats", "VersionRow", "WorkflowExists", "WorkflowRow", "WorkflowSummary", "Workflows"]

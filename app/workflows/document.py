@@ -46,6 +46,15 @@ def export(document: Mapping[str, t.Any]) -> str:
     return yaml.dump(encoding.plain(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
+def name_of(document: t.Any, otherwise: str = "Untitled") -> str:
+    """What a workflow with this draft is called; a draft may be of any shape.
+
+    :param otherwise: where it says nothing.
+    """
+    name = document.get("name") if isinstance(document, Mapping) else None
+    return name[:255] if isinstance(name, str) and name.strip() else otherwise
+
+
 def _read(text: str) -> t.Any:
     # Text that begins as JSON is mostly JSON, but {a: 1} is YAML.
     if text.lstrip()[:1] in ("{", "["):

@@ -63,7 +63,7 @@ def test_drafts_change_and_versions_do_not(store):
     document = {"name": "Tour", "blocks": [{"z": 1, "a": None}], "text": "é\0"}
     made = store.workflows.save(document, "Tour")
     assert store.workflows.live(made) is None
-    assert store.workflows.deploy(made, "first") == 1
+    assert store.workflows.deploy(made, "first") == (1, True)
     store.workflows.save({"name": "Changed"}, "Changed", made)
     row = store.workflows.get(made)
     assert (row.name, row.document, row.live_version) == ("Changed", {"name": "Changed"}, 1)
@@ -71,7 +71,7 @@ def test_drafts_change_and_versions_do_not(store):
     assert (live.version, live.name) == (1, "first")
     assert live.document == document
     assert list(live.document["blocks"][0]) == ["z", "a"], "member order is kept"
-    assert store.workflows.deploy(made) == 2
+    assert store.workflows.deploy(made) == (2, True)
     assert store.workflows.live(made).document == {"name": "Changed"}
     assert store.workflows.version(made, 1) == live
     for number in (0, 3, -1, 2**70):
