@@ -11,7 +11,7 @@ import difflib
 import os
 import re
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 
 from app.config.settings import Settings
@@ -88,7 +88,23 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             problems.append(SettingProblem(item.metadata["variable"], shown, str(error)))
     if problems:
         raise ConfigError(problems)
-    return Settings(**values)
+    settings = Settings(**values)
+    if problems := list(_together(settings)):
+        raise ConfigError(problems)
+    return settings
+
+
+def _together(settings: Settings) -> Iterator[SettingProblem]:
+    """What is wrong with values that are right by themselves."""
+    storage = settings.rate_limit_storage
+    if storage == "memory" and settings.workers > 1:
+        cure = (
+            f"STUDIO_WORKERS is {settings.workers}, and each worker would count by itself, so that limits held that "
+            f"much less; give auto, database or redis"
+        )
+        yield SettingProblem("STUDIO_RATE_LIMIT_STORAGE", storage, cure)
+    if storage == "redis" and settings.redis_url is None:
+        yield SettingProblem("STUDIO_RATE_LIMIT_STORAGE", storage, "set STUDIO_REDIS_URL too, or give auto")
 
 
 def unknown_names(environ: Mapping[str, str], also: Iterable[str] = ()) -> list[tuple[str, str | None]]:

@@ -140,6 +140,23 @@ def _mcp_servers(text: str) -> Mapping[str, McpServer]:
     return mcp_file.read(text)
 
 
+def _rates(text: str) -> tuple[tuple[int, str], ...]:
+    """Shortest window first; ``off``: none."""
+    if text.lower() == "off":
+        return ()
+    found: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"([1-9][0-9]{0,6})\s*/\s*(minute|hour|day)", part.lower())
+        if match is None:
+            raise ValueError(
+                f"{part!r} is no N/minute, N/hour or N/day; separate several by commas, or give off"
+            )
+        if match[2] in found:
+            raise ValueError(f"there are two limits for a {match[2]}; leave one out")
+        found[match[2]] = int(match[1])
+    return tuple((found[unit], unit) for unit in ("minute", "hour", "day") if unit in found)
+
+
 def _apps(text: str) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -160,5 +177,6 @@ MCP = Kind("a path of a JSON or YAML file", _mcp_servers)
 TEXT = Kind("text", str)
 SWITCH = Kind("true or false", _switch)
 NETWORKS = Kind("networks such as 10.0.0.0/8, separated by commas", _networks)
+RATES = Kind("such as 60/minute, 2000/day (also /hour), or off", _rates)
 FERNET_KEYS = Kind("Fernet keys, separated by commas", _fernet_keys)
 DATABASE = Kind("sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME", _database)

@@ -15,6 +15,9 @@ from app.config import kinds
 if t.TYPE_CHECKING:
     from plugins.spec.mcp import McpServer
 
+#: How many in which unit of time, shortest first; see :data:`app.config.kinds.RATES`.
+Rates = tuple[tuple[int, str], ...]
+
 
 def _setting(
     variable: str,
@@ -87,7 +90,7 @@ class Settings:
         "STUDIO_REDIS_URL",
         kinds.url("redis", "rediss", "unix"),
         None,
-        "Redis, for installations of several hosts. Accepted and not used by this version.",
+        "Redis, where rate limits are counted for all workers and hosts (needs the extra redis).",
         shown="none",
         secret=True,
     )
@@ -108,6 +111,43 @@ class Settings:
         kinds.whole(0),
         0,
         "Runs one client address may have open at once in a worker; one more is answered 429. 0: no limit.",
+    )
+    rate_limit_storage: str = _setting(
+        "STUDIO_RATE_LIMIT_STORAGE",
+        kinds.choice("auto", "memory", "redis", "database"),
+        "auto",
+        "Where rate limits are counted. memory: in the process, for one worker on one host. auto: in Redis if "
+        "STUDIO_REDIS_URL is set, else in memory with one worker and SQLite, else in the database.",
+    )
+    rate_limit_chat: Rates = _setting(
+        "STUDIO_RATE_LIMIT_CHAT",
+        kinds.RATES,
+        ((60, "minute"), (2000, "day")),
+        "Runs of one chat by all of its visitors, and of one public workflow by all callers without a key. A chat's "
+        "rateLimit goes before it.",
+        shown="60/minute, 2000/day",
+    )
+    rate_limit_visitor: Rates = _setting(
+        "STUDIO_RATE_LIMIT_VISITOR",
+        kinds.RATES,
+        ((10, "minute"), (200, "day")),
+        "Runs of one visitor of a chat.",
+        shown="10/minute, 200/day",
+    )
+    rate_limit_address: Rates = _setting(
+        "STUDIO_RATE_LIMIT_ADDRESS",
+        kinds.RATES,
+        ((20, "minute"), (500, "day")),
+        "Runs of one client address in one chat whose visitors do not prove who they are, and of public workflows "
+        "without a key.",
+        shown="20/minute, 500/day",
+    )
+    rate_limit_key: Rates = _setting(
+        "STUDIO_RATE_LIMIT_KEY",
+        kinds.RATES,
+        (),
+        "Runs of one API key. A key's rateLimit goes before it.",
+        shown="off",
     )
     trusted_proxies: int = _setting(
         "STUDIO_TRUSTED_PROXIES",

@@ -75,7 +75,9 @@ class BudgetLimit(RunBudget):
 
     period: t.Literal["run", "day", "month"] = field(
         default="run",
-        metadata={"doc": "Whether each run may use that much, or all runs of a day or a month (UTC) together."},
+        metadata={
+            "doc": "Whether each run may use that much, or all runs of a day or a month (UTC) together."
+        },
     )
 
 
