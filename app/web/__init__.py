@@ -16,12 +16,13 @@ if t.TYPE_CHECKING:
 
 def install(app: Flask, services: Services) -> None:
     """Put every route, check and handler on ``app``."""
-    from app.web import auth, chat_gates, errors, http
+    from app.web import auth, chat_gates, errors, http, limits
 
     app.url_map.merge_slashes = False  # a doubled slash is a wrong path, not a redirect
     errors.install(app)
     http.install(app)
     auth.install(app, services.store)
+    limits.install(app, services)
     chat_gates.install(app)
     _install_runs(app, services)
     _install_rest(app, services)

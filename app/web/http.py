@@ -35,7 +35,7 @@ ALLOWED_HEADERS = (
 )
 EXPOSED_HEADERS = (
     "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, "
-    "WWW-Authenticate, ETag, X-Studio-Visitor"
+    "RateLimit, RateLimit-Policy, WWW-Authenticate, ETag, X-Studio-Visitor"
 )
 
 #: Where the graph surface is, outside of ``/api/``.
