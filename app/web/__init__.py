@@ -23,9 +23,20 @@ def install(app: Flask, services: Services) -> None:
     http.install(app)
     auth.install(app, services.store)
     limits.install(app, services)
+    _install_owner(app)
     chat_gates.install(app)
     _install_runs(app, services)
     _install_rest(app, services)
+
+
+def _install_owner(app: Flask) -> None:
+    """How the workspace owner gets in."""
+    from app.web import cookies, session_api, sessions, sign_in
+
+    cookies.install(app)
+    sessions.install(app)
+    session_api.install(app)
+    sign_in.install(app)
 
 
 def _install_runs(app: Flask, services: Services) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from flask import Flask, Response, g, request
 
+from app.web import sessions
 from app.web.errors import forbidden, unauthorized
 from app.web.http import is_api, preflight, services
 
@@ -28,8 +29,8 @@ _MAX_CACHED = 4096
 class Credential:
     """What one route asks of its caller.
 
-    :ivar kind: ``open`` (anyone; a key is not looked at), ``key`` (a live key), ``public`` (a live key, or
-        no key where the workflow is public).
+    :ivar kind: ``open`` (anyone; a key is not looked at), ``key`` (a live key, or the owner's session), ``public`` (the
+        same, or neither where the workflow is public), ``owner`` (the owner's session; a key is not looked at).
     :ivar scope: what the key must be allowed; ``admin`` holds every scope.
     :ivar own: what a key reaches of runs and threads. ``all``: every one. ``also``: without ``scope`` those it
         started. ``only``: just those it started, unless it is ``admin``.
@@ -38,7 +39,7 @@ class Credential:
 
     method: str
     rule: str
-    kind: t.Literal["open", "key", "public"]
+    kind: t.Literal["open", "key", "public", "owner"]
     scope: str = ""
     own: t.Literal["all", "also", "only"] = "all"
     bearer: bool = False
@@ -69,6 +70,18 @@ CREDENTIALS: tuple[Credential, ...] = (
     # The token is the credential.
     Credential("GET", "/decide/<token>", "open"),
     Credential("POST", "/decide/<token>", "open"),
+    Credential("GET", "/api/session", "open"),
+    Credential("POST", "/api/session", "open"),  # the password is the credential
+    Credential("DELETE", "/api/session", "owner"),
+    Credential("PUT", "/api/owner/password", "key", "admin"),
+    Credential("GET", "/login", "open"),
+    Credential("POST", "/login", "open"),
+    # The token is the credential.
+    Credential("GET", "/setup/<token>", "open"),
+    Credential("POST", "/setup/<token>", "open"),
+    Credential("GET", "/account", "owner"),
+    Credential("POST", "/account", "owner"),
+    Credential("POST", "/logout", "owner"),
     Credential("GET", "/api/secrets", "key", "admin"),
     Credential("PUT", "/api/secrets/<secret_name>", "key", "admin"),
     Credential("DELETE", "/api/secrets/<secret_name>", "key", "admin"),
@@ -112,6 +125,8 @@ class Caller:
 
 
 ANONYMOUS = Caller(None, frozenset())
+#: Who has signed in to the web pages.
+OWNER = Caller("owner", frozenset({"admin", "read", "run"}))
 
 
 class KeyCache:
@@ -186,12 +201,17 @@ def _is_metrics_token(sent: str) -> bool:
 
 
 def _authenticate(keys: KeyCache, row: Credential) -> Caller:
+    if row.kind == "owner":
+        sessions.require()
+        return OWNER
     sent: str | None = request.environ.get("HTTP_X_API_KEY")
     if sent is None and row.bearer:
         sent = _bearer(request.environ.get("HTTP_AUTHORIZATION", ""))
         if sent is not None and _is_metrics_token(sent):
             return Caller(None, frozenset({row.scope}))
     if sent is None:
+        if sessions.counts(or_nobody=row.kind == "public"):
+            return OWNER
         if row.kind == "public":
             return ANONYMOUS  # the view lets it in where the workflow is public
         also = ", or a token as Authorization: Bearer" if row.bearer else ""
