@@ -12,6 +12,9 @@ page come from here. Field metadata:
 ``template``     a Jinja2 template, or a tree of them
 ``expression``   its text is an expression, with or without braces; or the member of that name, in each object of a list
 ``secret_safe``  the template may use ``secrets``
+
+An answer's shape is a ``TypedDict`` instead, whose members carry the same metadata in ``Annotated``: the server makes
+answers and never loads them, so their schemas are there to be read (see :mod:`app.schemas.openapi`).
 """
 
 from __future__ import annotations
@@ -85,6 +88,28 @@ def schema_for(cls: type, null_unset: bool = True) -> type[StrictSchema]:
 
 
 @functools.cache
+def shape_for(cls: type) -> type[marshmallow.Schema]:
+    """The schema class of a ``TypedDict``: what an answer looks like.
+
+    :raises TypeError: as :func:`schema_for`.
+    """
+    members: dict[str, t.Any] = {"__doc__": cls.__doc__}
+    for name, hint in t.get_type_hints(cls, include_extras=True).items():
+        optional = t.get_origin(hint) is t.NotRequired
+        inner = t.get_args(hint)[0] if optional else hint
+        field = field_for(inner, {})
+        field.required, field.allow_none = not optional, _allows_none(_plain(inner))
+        # No Python name of a member can be that of a method of the schema.
+        field.data_key = name
+        members[f"{name}_"] = field
+    return type(f"{cls.__name__}Schema", (marshmallow.Schema,), members)
+
+
+def _plain(hint: t.Any) -> t.Any:
+    return hint.__origin__ if t.get_origin(hint) is t.Annotated else hint
+
+
+@functools.cache
 def _schema(cls: t.Any, null_unset: bool) -> StrictSchema:
     return schema_for(cls, null_unset)()
 
@@ -132,6 +157,7 @@ def _schema_field(entry: dataclasses.Field[t.Any], hint: t.Any, null_unset: bool
     field.allow_none = _allows_none(hint) or (null_unset and not field.required)
     field.load_default = marshmallow.missing
     field.data_key = entry.metadata.get("key")
+    field.metadata = t.cast("dict[str, t.Any]", entry.metadata)
     field.error_messages = {**field.error_messages, "required": fields.REQUIRED, "null": fields.REQUIRED}
     if not field.required:
         field.error_messages["null"] = "must not be null"
@@ -148,6 +174,11 @@ def field_for(hint: t.Any, metadata: Mapping[str, t.Any]) -> ma_fields.Field[t.A
     :param metadata: bounds and lengths, see the module's table.
     :raises TypeError: there is no rule for the type.
     """
+    if t.get_origin(hint) is t.Annotated:
+        own = {key: value for more in hint.__metadata__ for key, value in more.items()}
+        field = field_for(hint.__origin__, own)
+        field.metadata = own
+        return field
     if hint is t.Any or hint is object:
         return fields.Anything()
     if hint is bool:
@@ -159,6 +190,8 @@ def field_for(hint: t.Any, metadata: Mapping[str, t.Any]) -> ma_fields.Field[t.A
         return fields.Text(nonempty=metadata.get("nonempty", False), most=metadata.get("most"))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return fields.Part(_schema(hint, True))
+    if t.is_typeddict(hint):
+        return fields.Part(shape_for(hint)())
     return _generic_field(hint, metadata)
 
 

@@ -38,7 +38,8 @@ _POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-_HEADERS = {
+#: What goes with every page.
+HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -126,7 +127,7 @@ def capabilities() -> Response:
         after=_address(replace(query, page=query.page + 1)) if query.page < last else None,
         file_url=file_url,
     )
-    return Response(html, content_type="text/html; charset=utf-8", headers=_HEADERS)
+    return Response(html, content_type="text/html; charset=utf-8", headers=HEADERS)
 
 
 def _head(query: Query, name: str, label: str) -> dict[str, str]:
