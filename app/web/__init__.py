@@ -57,7 +57,17 @@ def _install_runs(app: Flask, services: Services) -> None:
 
 def _install_rest(app: Flask, services: Services) -> None:
     """What is kept, what can be known, and the pages."""
-    from app.web import capability_table, documents, memory, meta, metrics, pages, secrets, stream_check
+    from app.web import (
+        capability_table,
+        documents,
+        memory,
+        meta,
+        metrics,
+        openapi,
+        pages,
+        secrets,
+        stream_check,
+    )
 
     memory.install(app)
     _install_management(app, services)
@@ -65,6 +75,7 @@ def _install_rest(app: Flask, services: Services) -> None:
     documents.install(app)
     capability_table.install(app, services)
     meta.install(app)
+    openapi.install(app)
     stream_check.install(app)
     metrics.install(app)
     pages.install(app)

@@ -101,6 +101,8 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/capabilities", "open"),
     Credential("GET", "/static/<name>", "open"),
     Credential("GET", "/api/schemas/<surface>", "open"),
+    Credential("GET", "/api/openapi.json", "open"),
+    Credential("GET", "/api/docs", "open"),
 )
 
 
