@@ -48,12 +48,18 @@ def enter(chat: ChatRow, body: Mapping[str, t.Any] | None = None) -> Visitor:
     return visitors.keep(chat, visitors.passed(chat, visitor or visitors.new(chat)))
 
 
+def ends_at_ms(visitor: Visitor) -> int:
+    """When what he has shown is worth nothing any more; 0: he has shown nothing."""
+    shown = visitor.passed
+    return 0 if shown is None else round((shown.since + services().settings.chat_pass_s) * 1000)
+
+
 def _is_in(chat: ChatRow, visitor: Visitor) -> bool:
     """Whether what he has shown is still worth something."""
     shown = visitor.passed
     if shown is None or shown.mode != chat.auth_type or shown.version != chat.password_version:
         return False
-    return services().clock.now_ms() // 1000 - shown.since <= services().settings.chat_pass_s
+    return services().clock.now_ms() < ends_at_ms(visitor)
 
 
 def refused(chat: ChatRow, why: str = "") -> ApiError:

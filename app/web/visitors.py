@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from flask import Flask, Response, g, request
 
 from app.web import signing
+from app.web.digests import digest
 from app.web.http import services
 
 if t.TYPE_CHECKING:
@@ -65,6 +66,14 @@ class Visitor:
 def new(chat: ChatRow) -> Visitor:
     """Somebody who was never here."""
     return Visitor(chat.id, secrets.token_hex(12))
+
+
+def named(chat: ChatRow, kind: str, name: str) -> Visitor:
+    """Somebody who has a name, the same on every device; two names are never one visitor, whose browser it ever was.
+
+    :param kind: of the name, such as ``email``.
+    """
+    return Visitor(chat.id, digest("visitor", chat.id, kind, name).hex()[:24])
 
 
 def sent(chat: ChatRow) -> Visitor | None:
