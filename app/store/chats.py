@@ -18,7 +18,7 @@ from app.clock import Clock
 from app.store.catalog import Catalog
 from app.store.db import Backend, Link, Row, from_json, json_text, text
 from app.store.deployment_tables import chats
-from app.store.errors import StoreConflict
+from app.store.errors import RevisionConflict, StoreConflict
 from app.store.pages import Pages
 from app.store.tables import workflows
 from app.store.writer import Writer
@@ -38,17 +38,6 @@ class SlugTaken(StoreConflict):
     def __init__(self, slug: str) -> None:
         super().__init__(f"There is a chat at '{slug}' already. Choose another slug, or change that chat.")
         self.code = "slug_taken"
-
-
-class ChatChanged(StoreConflict):
-    """The chat is not as the writer has seen it.
-
-    :ivar revision: its revision now.
-    """
-
-    def __init__(self, revision: int) -> None:
-        super().__init__("The chat was changed since. Read it, then decide anew.")
-        self.revision = revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +132,7 @@ class Chats:
 
         :param revision: the one the writer has seen; None: any. :param changes: of :class:`ChatRow`, by name.
         :returns: the chat as it is now; None when there is none.
-        :raises ChatChanged: it has another revision. :raises SlugTaken: another chat has the new slug.
+        :raises RevisionConflict: it has another revision. :raises SlugTaken: another chat has the new slug.
         """
         now = self._clock.now_ms()
 
@@ -171,7 +160,7 @@ class Chats:
     def delete(self, chat_id: str, revision: int | None = None) -> bool:
         """Remove a chat; False when there is none.
 
-        :raises ChatChanged: it has another revision.
+        :raises RevisionConflict: it has another revision.
         """
 
         def job(link: Link) -> bool:
@@ -228,7 +217,7 @@ class Chats:
             return None
         row = _row(rows[0])
         if revision is not None and row.revision != revision:
-            raise ChatChanged(row.revision)
+            raise RevisionConflict(row.revision)
         return row
 
 

@@ -23,11 +23,12 @@ from app.encoding import dumps
 from app.errors import RunError
 from app.state import BlockState, RunState
 from app.streams import sse
-from app.streams.final import Selection, final_data, paused_data, resume_of, selects
+from app.streams.final import RUNS_URL, Selection, final_data, paused_data, resume_of, selects
 from app.streams.public import UNCHANGED, seen, seen_state
 from app.streams.rights import Rights
 
 SENTINEL = b'data: "[DONE]"\n\n'
+_WORKING = b'data: {"event":"status","state":"working"}\n\n'
 _DETACHED = b'data: {"event":"detached","retryMs":%d}\n\n' % sse.RETRY_MS
 _TOOL_START = b'{"blockId":%b,"event":"tool","phase":"start","id":%b,"name":%b}'
 
@@ -43,6 +44,8 @@ class AgentEventsOptions:
     :ivar answer_blocks: agents whose output reaches the run's output; their text is sent when ``selections``
         is None.
     :ivar thread_id: empty for a run in no thread.
+    :ivar runs_url: where this reader finds runs.
+    :ivar working: a client that negotiated is told now and then, in a frame, that it is being worked.
     """
 
     run_id: str
@@ -52,6 +55,8 @@ class AgentEventsOptions:
     selections: tuple[Selection, ...] | None = None
     answer_blocks: tuple[str, ...] = ()
     thread_id: str = ""
+    runs_url: str = RUNS_URL
+    working: bool = False
 
     @property
     def final_only(self) -> bool:
@@ -87,6 +92,11 @@ class AgentEvents:
         self._handlers = _handlers(
             options.negotiated, rights.thinking, rights.tools, rights.public, options.final_only
         )
+
+    @property
+    def working(self) -> bytes:
+        """The frame for a client that hears nothing for a while; empty for those who do not know it."""
+        return _WORKING if self._options.working and self._id else b""
 
     def frames(self, envelope: ev.Envelope) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
@@ -304,7 +314,7 @@ class AgentEvents:
 
     def _paused(self, event: ev.RunPaused, seq: int) -> bytes:
         options = self._options
-        resume = resume_of(options.run_id, options.thread_id, event, self._asked)
+        resume = resume_of(options.run_id, options.thread_id, event, self._asked, options.runs_url)
         data = paused_data(options.run_id, event, options.selections, options.rights, self._sent(), resume)
         return self._end(seq, b'{"event":"final","data":%b}' % data)
 

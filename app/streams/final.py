@@ -192,16 +192,25 @@ def final_data(
     return joined(members)
 
 
+#: Where runs are, for the addresses that answers hold.
+RUNS_URL = "/api/runs"
+
+
 def resume_of(
-    run_id: str, thread_id: str, event: RunPaused, asked: Iterable[DecisionRequested]
+    run_id: str,
+    thread_id: str,
+    event: RunPaused,
+    asked: Iterable[DecisionRequested],
+    runs_url: str = RUNS_URL,
 ) -> dict[str, t.Any]:
     """How a paused run is continued (contract 3.5). Of several open decisions it names the oldest.
 
     :param asked: what was asked in this run; of others than that decision nothing is told.
+    :param runs_url: where this reader finds runs.
     """
     pause_id = event.pauses[0][0] if event.pauses else ""
     body: dict[str, t.Any] = {
-        "url": f"/api/runs/{run_id}/resume",
+        "url": f"{runs_url}/{run_id}/resume",
         "pauseId": pause_id,
         "threadId": thread_id,
     }

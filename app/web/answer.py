@@ -13,7 +13,7 @@ from app import encoding
 from app import events as ev
 from app.engine import settle
 from app.errors import RunError
-from app.streams.final import joined, output_bytes, output_so_far, resume_of
+from app.streams.final import RUNS_URL, joined, output_bytes, output_so_far, resume_of
 from app.streams.public import seen
 from app.streams.rights import Rights
 
@@ -53,10 +53,12 @@ def paused_body(
     asked: Iterable[ev.DecisionRequested],
     selections: Sequence[Selection] | None,
     rights: Rights,
+    runs_url: str = RUNS_URL,
 ) -> bytes:
     """The answer of a run that waits for people, as JSON.
 
     :param thread_id: empty for a run in no thread. :param asked: its open decisions. See :func:`answer_body`.
+    :param runs_url: where the caller finds runs.
     """
     pause = _seen(pause, rights)
     return joined(
@@ -66,7 +68,7 @@ def paused_body(
             (b"status", b'"paused"'),
             (b"output", output_so_far(run_id, pause, selections, rights)),
             (b"usage", encoding.dumps(pause.usage)),
-            (b"resume", encoding.dumps(resume_of(run_id, thread_id, pause, asked))),
+            (b"resume", encoding.dumps(resume_of(run_id, thread_id, pause, asked, runs_url))),
         ]
     )
 

@@ -20,7 +20,6 @@ from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.attach import PARAMETERS, AttachQuery, load_attach
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.projection import Projection
-from app.streams.rights import Rights
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.web import relay, streaming
 from app.web.auth import caller
@@ -31,6 +30,7 @@ from app.web.held import PausedRun, held
 from app.web.http import read_query
 from app.web.negotiation import joins_blocks
 from app.web.runs import carried
+from app.web.sight import KEYED, Sight
 from app.web.told import Told, of_record, of_run, of_stored_log
 
 if t.TYPE_CHECKING:
@@ -57,17 +57,20 @@ class Attacher:
         query = load_attach(sent, problems, run_id, request.environ.get("HTTP_LAST_EVENT_ID", ""))
         return self.attach(run_id, query)
 
-    def attach(self, run_id: str, query: AttachQuery, path: str | None = None) -> Response:
+    def attach(
+        self, run_id: str, query: AttachQuery, path: str | None = None, sight: Sight = KEYED
+    ) -> Response:
         """The stream of a run, wherever it is.
 
         :param path: what another process of this host is asked instead, when it carries the run; None: the same.
+        :param sight: how the caller sees runs.
         """
         until = get_hub().loop.now() + CLAIMED_S
         while True:
             here = carried(run_id) or self._services.runs.ended(run_id)
             if here is not None:
                 _check(run_id, here.request.key_id)
-                return self._tell(of_run(here), query)
+                return self._tell(of_run(here), query, sight)
             row = self._row(run_id)
             self._check_room()
             passed = relay.respond(self._services, row["owner_id"], run_id, path)
@@ -75,7 +78,7 @@ class Attacher:
                 return passed
             row = self._row(run_id)
             if row["status"] not in _LIVE:
-                return self._tell(self._recorded(row), query)
+                return self._tell(self._recorded(row), query, sight)
             # What a process that has gone left behind is taken up by another one, in a moment.
             if not row["durable"] or get_hub().loop.now() > until:
                 raise _elsewhere(run_id)
@@ -110,7 +113,7 @@ class Attacher:
 
     # -- telling it --------------------------------------------------------------------------
 
-    def _tell(self, told: Told, query: AttachQuery) -> Response:
+    def _tell(self, told: Told, query: AttachQuery, sight: Sight) -> Response:
         run = told.run
         # While it ends, its record is stored: the end itself is still to come.
         more = isinstance(run, PausedRun) or (isinstance(run, Run) and not run.emitter.ended)
@@ -126,7 +129,8 @@ class Attacher:
                 run.add_reader(subscriber)
             return run
 
-        return streaming.respond(self._projection(told, query), start, {}, told.run_id, after=query.after)
+        projection = self._projection(told, query, sight)
+        return streaming.respond(projection, start, {}, told.run_id, after=query.after)
 
     def _counted(self, run: t.Any, after: int) -> int:
         """The number of the last event. That of a run which another process left behind is told in a moment."""
@@ -137,11 +141,11 @@ class Attacher:
             gevent.sleep(_LOOK_S)
         return log.last
 
-    def _projection(self, told: Told, query: AttachQuery) -> Projection:
+    def _projection(self, told: Told, query: AttachQuery, sight: Sight) -> Projection:
         if query.protocol == "graph":
-            rights = Rights(payloads=True)
+            rights = sight.rights()
             return graph_events(self._services.store, told.run_id, told.thread_id, told.workflow, rights)
-        return _projection(told, query)
+        return _projection(told, query, sight)
 
     def _check_room(self) -> None:
         """:raises ApiError: 503: as many streams as may be are open in this process."""
@@ -165,9 +169,9 @@ def _nothing_more(run_id: str) -> Response:
     return response
 
 
-def _projection(told: Told, query: AttachQuery) -> Projection:
+def _projection(told: Told, query: AttachQuery, sight: Sight) -> Projection:
     if query.protocol == "runs":
-        rights = Rights(query.include_thinking, tools=True, payloads=True)
+        rights = sight.rights(query.include_thinking, tools=True)
         return RunEvents(
             RunEventsOptions(
                 told.run_id,
@@ -183,10 +187,12 @@ def _projection(told: Told, query: AttachQuery) -> Projection:
             told.run_id,
             live,
             not live or joins_blocks(request.environ),
-            Rights(query.include_thinking, query.include_tool_calls, payloads=True),
-            told.selections,
+            sight.rights(query.include_thinking, query.include_tool_calls),
+            sight.selections if told.selections is None else told.selections,
             told.answers,
             told.thread_id,
+            sight.runs_url,
+            working=sight.public,
         )
     )
 

@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from app.errors import ApiError, StudioError
 from app.store.errors import RevisionConflict, StoreFailed
-from app.web.http import bounded_read, json_response, malformed_body, request_id, services
+from app.web.http import bounded_read, is_chat, json_response, malformed_body, request_id, services
 
 log = logging.getLogger("studio.web")
 
@@ -65,7 +65,10 @@ def error_response(error: ApiError) -> Response:
     if error.details:
         body["details"] = [{"path": p.path, "message": p.message} for p in error.details]
     body["requestId"] = request_id()
-    response = json_response({"error": body}, error.status)
+    content: dict[str, t.Any] = {"error": body}
+    if is_chat(request.environ["PATH_INFO"]):  # where clients of other systems look for them
+        content |= {"message": error.message, "code": error.code.upper()}
+    response = json_response(content, error.status)
     for name, value in error.headers.items():
         response.headers[name] = value
     return response

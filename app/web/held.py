@@ -30,6 +30,9 @@ LOOK_S, ELSEWHERE = 0.25, 4
 class PausedRun:
     """What a reader needs of a run that waits: what it said until then, and to be told when it goes on."""
 
+    #: Nobody works on it.
+    waits = True
+
     def __init__(self, run_id: str, run_log: RunLog, held: Held) -> None:
         self.run_id = run_id
         self.log = run_log

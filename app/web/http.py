@@ -35,7 +35,7 @@ ALLOWED_HEADERS = (
 )
 EXPOSED_HEADERS = (
     "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, "
-    "RateLimit, RateLimit-Policy, WWW-Authenticate, ETag, X-Studio-Visitor"
+    "RateLimit, RateLimit-Policy, WWW-Authenticate, ETag, X-Studio-Visitor, X-Conversation-Id"
 )
 
 #: Where the graph surface is, outside of ``/api/``.
@@ -63,23 +63,17 @@ def json_response(value: t.Any, status: int = 200) -> Response:
     return Response(encoding.dumps(value), status, content_type="application/json")
 
 
-def read_object() -> dict[str, t.Any]:
+def read_object(most: int = MAX_BODY) -> dict[str, t.Any]:
     """The request's JSON object; an empty body is an empty object.
 
-    :raises ApiError: 413 over 10 MiB, 415 another content type, 400 ``invalid_json`` what is no JSON
+    :param most: bytes of it.
+    :raises ApiError: 413 over ``most``, 415 another content type, 400 ``invalid_json`` what is no JSON
         object in UTF-8. A body without ``Content-Length`` (chunked) is bounded the same.
     """
-    with bounded_read(request.environ):
-        data = request.get_data(cache=False)
-    if len(data) > MAX_BODY:
-        raise RequestEntityTooLarge
-    if len(data) < (request.content_length or 0):  # its sender left in the middle; a part is no request
-        raise malformed_body()
-    g.body_read = True
+    data = read_bytes(most)
     if not data:
         return {}
     _check_type(request.environ.get("CONTENT_TYPE", ""))
-    _check_encoding(request.environ.get("HTTP_CONTENT_ENCODING", ""))
     try:
         value = encoding.loads(data)
     except ValueError as error:
@@ -90,14 +84,37 @@ def read_object() -> dict[str, t.Any]:
     return value
 
 
+def read_bytes(most: int = MAX_BODY) -> bytes:
+    """The request's body. What may be larger may take longer, at the same rate.
+
+    :param most: bytes of it. :raises ApiError: see :func:`read_object`.
+    """
+    if most != MAX_BODY:
+        request.max_content_length = most + 1
+    try:
+        with bounded_read(request.environ, BODY_S * max(1.0, most / MAX_BODY)):
+            data = request.get_data(cache=False)
+    except RequestEntityTooLarge:
+        data = None
+    if data is None or len(data) > most:
+        message = f"The body is over {most // 1024 // 1024} MiB. Send less."
+        raise ApiError(413, "payload_too_large", message)
+    if len(data) < (request.content_length or 0):  # its sender left in the middle; a part is no request
+        raise malformed_body()
+    g.body_read = True
+    if data:
+        _check_encoding(request.environ.get("HTTP_CONTENT_ENCODING", ""))
+    return data
+
+
 @contextmanager
-def bounded_read(environ: t.Mapping[str, t.Any]) -> Iterator[None]:
-    """Inside, the client's body ends after :data:`BODY_S`, complete or not."""
+def bounded_read(environ: t.Mapping[str, t.Any], seconds: float = BODY_S) -> Iterator[None]:
+    """Inside, the client's body ends after ``seconds``, complete or not."""
     sock = environ.get("gunicorn.socket")
     if sock is None:
         yield
         return
-    timer = get_hub().loop.timer(BODY_S)
+    timer = get_hub().loop.timer(seconds)
     timer.start(_end_reading, sock)
     try:
         yield
@@ -207,6 +224,11 @@ def install(app: Flask) -> None:
 def is_api(path: str) -> bool:
     """Whether programs call this path, also from pages of anywhere: no cookie is a credential there."""
     return path.startswith("/api/") or path in _GRAPH
+
+
+def is_chat(path: str) -> bool:
+    """Whether a path is one that visitors of chats call."""
+    return path.startswith("/api/chat/")
 
 
 def preflight() -> Response:

@@ -41,9 +41,10 @@ class Negotiation:
 SETTLED = Negotiation(False, True, {})
 
 
-def negotiate(environ: Mapping[str, str]) -> Negotiation:
+def negotiate(environ: Mapping[str, str], *, lenient: bool = False) -> Negotiation:
     """Read the protocol headers of a streaming request. A header without any token counts as not sent.
 
+    :param lenient: so does one with only versions we do not speak, as in chats.
     :raises ValidationFailed: only versions we do not speak.
     """
     sent = [
@@ -52,6 +53,8 @@ def negotiate(environ: Mapping[str, str]) -> Negotiation:
     if not sent:
         return SETTLED
     if not any(PROTOCOL in tokens for _, tokens, _ in sent):
+        if lenient:
+            return SETTLED
         problems = [
             Problem(name, f"'{', '.join(tokens)}' is not spoken here. Offered: {PROTOCOL}")
             for name, tokens, _ in sent

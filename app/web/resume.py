@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import typing as t
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import Blueprint, Flask, Response, current_app, request
 
@@ -22,7 +22,6 @@ from app.schemas.attach import AttachQuery
 from app.store.errors import StoreFailed
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.projection import Projection
-from app.streams.rights import Rights
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
 from app.web import answers, relay, runs, streaming, waiting
@@ -32,6 +31,7 @@ from app.web.errors import not_found
 from app.web.held import held
 from app.web.http import client_address, read_object
 from app.web.negotiation import HEADERS, PROTOCOL
+from app.web.sight import KEYED, Sight
 from app.web.told import selected
 
 if t.TYPE_CHECKING:
@@ -46,12 +46,13 @@ class Resumed:
 
     :ivar row: the run as it was found, a row of the store. :ivar run: it, where this process carries it now; None: it
         goes on elsewhere.
-    :ivar after: number of the last event before it went on.
+    :ivar after: number of the last event before it went on. :ivar sight: how the answerer sees runs.
     """
 
     row: Mapping[str, t.Any]
     run: Run | None
     after: int
+    sight: Sight = KEYED
 
     @property
     def origin(self) -> Mapping[str, t.Any]:
@@ -128,21 +129,37 @@ class Resumer:
 
     def __call__(self, run_id: str) -> Response:
         """Check, answer, follow."""
+        resumed = self.answer(run_id, str(caller().key_id))
+        if isinstance(resumed, Response):
+            return resumed
+        answer = surfaces(current_app).get(resumed.origin.get("surface", ""), self._agent)
+        return answer(resumed)
+
+    def visit(self, run_id: str, sight: Sight, by: str) -> Response:
+        """The same for a visitor, who sees agent events alone.
+
+        :param by: who answers, for the record.
+        """
+        resumed = self.answer(run_id, by, sight)
+        if isinstance(resumed, Response):
+            return resumed
+        return self._json(resumed) if resumed.origin.get("surface") == "json" else self._agent(resumed)
+
+    def answer(self, run_id: str, by: str, sight: Sight = KEYED) -> Resumed | Response:
+        """Check and answer; the answer to this request where another process gives that."""
         sent = read_object()
-        who = caller()
         run, row = runs.find(run_id)
-        if row is None or not runs.may_stop(who, row):
+        if row is None or not runs.may_stop(caller(), row):
             raise not_found("run", run_id)
         body = load_answer(ResumeBody, sent)
         if run is None and row["status"] == "running":  # the process that carries it answers best
-            passed = relay.respond(
-                self._services, row["owner_id"], run_id, f"/api/runs/{run_id}/resume", encoding.dumps(sent)
-            )
+            path = f"{sight.runs_url}/{run_id}/resume"
+            passed = relay.respond(self._services, row["owner_id"], run_id, path, encoding.dumps(sent))
             if passed is not None:
                 return passed
-        resumed = resume(self._services, row, body.pause_id, body, str(who.key_id))
-        answer = surfaces(current_app).get(resumed.origin.get("surface", ""), self._agent)
-        return answer(resumed)
+        if sight.public:
+            _check_seen(self._services, run_id, body.pause_id)
+        return replace(resume(self._services, row, body.pause_id, body, by), sight=sight)
 
     def install(self, app: Flask) -> None:
         """Add the surfaces that are told of here."""
@@ -151,16 +168,15 @@ class Resumer:
     # -- surfaces ----------------------------------------------------------------------------
 
     def _json(self, resumed: Resumed) -> Response:
-        run, run_id = resumed.run, resumed.row["id"]
+        run, run_id, sight = resumed.run, resumed.row["id"], resumed.sight
         if resumed.origin.get("async"):
             return waiting.goes_on(run_id)
         if run is None:
-            return waiting.answer_elsewhere(
-                self._services.store, run_id, selected(resumed.origin), Rights(payloads=True)
-            )
+            store, selections = self._services.store, selected(resumed.origin)
+            return waiting.answer_elsewhere(store, run_id, selections, sight.rights(), sight.runs_url)
         reader = object()
         run.add_reader(reader)
-        return waiting.answer_of(run, reader, run.request.selections, Rights(payloads=True))
+        return waiting.answer_of(run, reader, run.request.selections, sight.rights(), sight.runs_url)
 
     def _agent(self, resumed: Resumed) -> Response:
         origin, run_id = resumed.origin, resumed.row["id"]
@@ -170,16 +186,18 @@ class Resumer:
         protocol = PROTOCOL if negotiated else "agent-text"
         if resumed.run is None:
             query = AttachQuery(protocol, thinking, tools, "full", resumed.after, "after")
-            return self._attached(run_id, query)
-        asked = resumed.run.request
+            return self._attached(resumed, query)
+        asked, sight = resumed.run.request, resumed.sight
         options = AgentEventsOptions(
             run_id,
             negotiated,
             origin.get("separator", not negotiated),
-            Rights(thinking, tools, payloads=True),
+            sight.rights(thinking, tools),
             asked.selections,
             asked.workflow.answer_agents(),
             asked.thread_id or "",
+            sight.runs_url,
+            working=sight.public,
         )
         return follow(resumed, AgentEvents(options), echo)
 
@@ -187,23 +205,36 @@ class Resumer:
         origin, run_id = resumed.origin, resumed.row["id"]
         level, thinking = origin.get("events", "full"), origin.get("includeThinking", False)
         if resumed.run is None:
-            return self._attached(run_id, AttachQuery("runs", thinking, False, level, resumed.after, "after"))
+            query = AttachQuery("runs", thinking, False, level, resumed.after, "after")
+            return self._attached(resumed, query)
         asked = resumed.run.request
-        rights = Rights(thinking, tools=True, payloads=True)
+        rights = resumed.sight.rights(thinking, tools=True)
         options = RunEventsOptions(run_id, asked.thread_id or "", level, rights, voices(asked.workflow))
         return follow(resumed, RunEvents(options), {})
 
-    def _attached(self, run_id: str, query: AttachQuery) -> Response:
+    def _attached(self, resumed: Resumed, query: AttachQuery) -> Response:
         """Of a run that goes on in another process: as one who attaches."""
-        flags = {
-            "includeThinking": query.include_thinking,
-            "includeToolCalls": query.include_tool_calls and query.protocol == PROTOCOL,
+        run_id, sight = resumed.row["id"], resumed.sight
+        flags = {  # of a visitor his chat decides
+            "includeThinking": query.include_thinking and not sight.public,
+            "includeToolCalls": query.include_tool_calls and query.protocol == PROTOCOL and not sight.public,
         }
         asked = "".join(f"&{name}=true" for name, wanted in flags.items() if wanted)
         if query.protocol == "runs":
             asked += f"&events={query.events}"
-        path = f"/api/runs/{run_id}/events?protocol={query.protocol}&after={run_id}:{query.after}{asked}"
-        return self._attacher.attach(run_id, query, path)
+        after = f"{run_id}:{query.after}"
+        path = f"{sight.runs_url}/{run_id}/events?protocol={query.protocol}&after={after}{asked}"
+        return self._attacher.attach(run_id, query, path, sight)
+
+
+def _check_seen(services: Services, run_id: str, pause_id: str | None) -> None:
+    """Nobody decides about what they may not see.
+
+    :raises ApiError: 403: the question is about a call, whose arguments are for keys.
+    """
+    asked = answers.open_decision(services.store, run_id, pause_id)
+    if asked.review.get("kind") == "tool":
+        raise ApiError(403, "forbidden", "This is not for you to decide. Somebody else will.")
 
 
 def follow(resumed: Resumed, projection: Projection, headers: Mapping[str, str]) -> Response:

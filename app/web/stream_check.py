@@ -188,6 +188,10 @@ class CheckStream:
         if not self.transport.pending:
             self.transport.write(sse.KEEPALIVE, False)
 
+    def is_told(self, sweeps: int) -> bool:
+        """Nothing is being worked."""
+        return False
+
     def _leave(self) -> None:
         self.closed = True
         self._over.set()

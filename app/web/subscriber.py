@@ -96,6 +96,7 @@ class Subscriber:
         "_replay",
         "_scheduled",
         "_service",
+        "_untold",
         "closed",
         "projection",
         "quiet",
@@ -116,6 +117,8 @@ class Subscriber:
         self.run: t.Any = None  # a Run
         self.closed = False
         self.quiet = 0
+        #: Sweeps since something was written, keepalives left out.
+        self._untold = 0
         self.stalled = 0
         self._service = service
         self._frames = projection.frames
@@ -161,7 +164,7 @@ class Subscriber:
             return
         data = batch[0] if len(batch) == 1 else b"".join(batch)
         batch.clear()
-        self.quiet = 0
+        self.quiet = self._untold = 0
         transport, last = self.transport, self.projection.done
         if transport.pending > HARD_LIMIT and not last:
             self.lost()
@@ -229,6 +232,21 @@ class Subscriber:
         if not self.transport.pending:
             self.transport.write(sse.KEEPALIVE, False)
 
+    def is_told(self, sweeps: int) -> bool:
+        """See :class:`app.web.sweep.Reader`. Nobody works while a run waits for people; and what there is to tell comes
+        first.
+        """
+        frame: bytes = getattr(self.projection, "working", b"")
+        if not frame:
+            return False
+        self._untold += 1
+        waits = self.run is None or self._replay is not None or getattr(self.run, "waits", False)
+        if self._untold <= sweeps or waits or self.transport.pending:
+            return False
+        self.quiet = self._untold = 0
+        self.transport.write(frame, False)
+        return True
+
     def _leave(self) -> None:
         self._service.discard(self)
         self._open()  # a run that goes on without this reader may not wait for it
@@ -279,7 +297,7 @@ class Subscriber:
         if last:
             self._replay = None
         if data or last:
-            self.quiet = 0
+            self.quiet = self._untold = 0
             self.transport.write(data, last)
         if last or self.closed:
             return

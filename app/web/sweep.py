@@ -17,6 +17,8 @@ if t.TYPE_CHECKING:
     from app.web.direct import SocketTransport
     from app.web.subscriber import Transport
 
+#: Seconds of silence after which a visitor of a chat is told that it is being worked (contract section 8).
+WORKING_S = 5.0
 #: Seconds a client gets to close a connection whose body is over.
 LINGER_S = 2.0
 
@@ -52,6 +54,11 @@ class Reader(t.Protocol):
     def keepalive(self) -> None:
         """Nothing was written for a while."""
 
+    def is_told(self, sweeps: int) -> bool:
+        """Told once a sweep: say that it is being worked, where that is told and nothing else was for ``sweeps``.
+        Whether it was said now.
+        """
+
 
 class StreamService:
     """The streams of one application in this process.
@@ -67,6 +74,7 @@ class StreamService:
         self.interval = min(1.0, keepalive_s / 4, slow_reader_s / 4)
         self._keepalive = math.ceil(keepalive_s / self.interval)
         self._slow = math.ceil(slow_reader_s / self.interval)
+        self._working = math.ceil(WORKING_S / self.interval)
         self._linger = math.ceil(LINGER_S / self.interval)
         self.overdue = max(2, math.ceil(slow_reader_s / keepalive_s))
         self._streams: set[Reader] = set()
@@ -154,5 +162,5 @@ class StreamService:
             subscriber.stalled = 0
         transport.progressed = False
         subscriber.quiet += 1
-        if subscriber.quiet > self._keepalive:
+        if not subscriber.is_told(self._working) and subscriber.quiet > self._keepalive:
             subscriber.keepalive()

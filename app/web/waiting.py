@@ -13,6 +13,7 @@ from flask import Response, request
 from app import events as ev
 from app.engine.envelopes import unpacked
 from app.engine.rebuilt import rebuilt
+from app.streams.final import RUNS_URL
 from app.web.answer import answer_body, paused_body
 from app.web.http import json_response
 from app.web.watch import watch_request
@@ -50,10 +51,16 @@ def nobody() -> Response:
     return Response(status=499)
 
 
-def answer_of(run: Run, reader: object, selections: t.Sequence[Selection] | None, rights: Rights) -> Response:
+def answer_of(
+    run: Run,
+    reader: object,
+    selections: t.Sequence[Selection] | None,
+    rights: Rights,
+    runs_url: str = RUNS_URL,
+) -> Response:
     """The answer to the current request, once the run has ended, pauses, or goes on in another process.
 
-    :param reader: counted as one of the run's already.
+    :param reader: counted as one of the run's already. :param runs_url: where the caller finds runs.
     """
     if not waited(run, reader):
         return nobody()
@@ -61,9 +68,10 @@ def answer_of(run: Run, reader: object, selections: t.Sequence[Selection] | None
         body = answer_body(run.id, run.ending, selections, rights)
     elif run.paused is not None:
         asked = run.state.decisions.values()
-        body = paused_body(run.id, run.request.thread_id or "", run.paused, asked, selections, rights)
+        thread = run.request.thread_id or ""
+        body = paused_body(run.id, thread, run.paused, asked, selections, rights, runs_url)
     else:
-        return goes_on(run.id)
+        return goes_on(run.id, runs_url)
     response = Response(body, content_type="application/json")
     response.headers["X-Run-Id"] = run.id
     return response
@@ -83,7 +91,11 @@ def waited_elsewhere(store: Store, run_id: str) -> dict[str, t.Any] | None:
 
 
 def answer_elsewhere(
-    store: Store, run_id: str, selections: t.Sequence[Selection] | None, rights: Rights
+    store: Store,
+    run_id: str,
+    selections: t.Sequence[Selection] | None,
+    rights: Rights,
+    runs_url: str = RUNS_URL,
 ) -> Response:
     """The answer of a run that another process carries, once it has ended or pauses."""
     row = waited_elsewhere(store, run_id)
@@ -95,11 +107,12 @@ def answer_elsewhere(
             ev.DecisionRequested(each.path, each.id, each.shown, None, each.expires_at)
             for each in store.decisions.open_of_run(run_id)
         ]
-        body = paused_body(run_id, row["thread_id"] or "", last, asked, selections, rights)
+        thread = row["thread_id"] or ""
+        body = paused_body(run_id, thread, last, asked, selections, rights, runs_url)
     elif isinstance(last, ev.Terminal):
         body = answer_body(run_id, last, selections, rights)
     else:
-        return goes_on(run_id)
+        return goes_on(run_id, runs_url)
     return Response(body, content_type="application/json", headers={"X-Run-Id": run_id})
 
 
@@ -113,9 +126,9 @@ def _last(store: Store, row: t.Mapping[str, t.Any]) -> ev.RunEvent | None:
     return end.event
 
 
-def goes_on(run_id: str) -> Response:
+def goes_on(run_id: str, runs_url: str = RUNS_URL) -> Response:
     """202: the run goes on without this caller, who may look for it."""
-    where = f"/api/runs/{run_id}"
+    where = f"{runs_url}/{run_id}"
     response = json_response({"runId": run_id, "statusUrl": where, "eventsUrl": f"{where}/events"}, 202)
     response.headers["X-Run-Id"] = run_id
     return response
