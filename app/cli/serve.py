@@ -1,8 +1,8 @@
 """``studio serve`` and ``studio migrate``.
 
 Law of this room: everything that can be wrong is found before gunicorn starts; the process then
-becomes gunicorn, so that signals and exit status are gunicorn's own. A key is printed once, at the
-moment it is made.
+becomes gunicorn, so that signals and exit status are gunicorn's own. A key and a link that sets the owner's
+password are printed once, at the moment they are made.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import click
 
 from app import check_rooms, config, shipped
 from app.cli.context import load_plugins, settings
+from app.cli.owner import base, setup_link
 from app.errors import StudioError
 from app.web.negotiation import HEADER_LINE
 
@@ -44,8 +45,8 @@ def serve() -> None:
 
         Observing.check()  # raises for a variable that the SDK does not take
     port = _free_port(chosen.host, chosen.port)
-    key = _prepare(chosen)
-    _greet(chosen, port, key)
+    key, token = _prepare(chosen)
+    _greet(chosen, port, key, token)
     sys.stdout.flush()
     os.environ["PORT"] = str(port)
     arguments = ["-m", "gunicorn", "--config", str(shipped("gunicorn.conf.py")), "wsgi:application"]
@@ -102,10 +103,10 @@ def _free_port(host: str, port: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _prepare(chosen: Settings) -> str | None:
+def _prepare(chosen: Settings) -> tuple[str | None, str | None]:
     """Migrate; on a first start make the owner key, import the examples and add documents.
 
-    :returns: the owner key, when it was just made.
+    :returns: the owner key, and the token of the link that sets the owner's password, when they were just made.
     """
     from app.store import NotMigrated, Store
 
@@ -117,11 +118,12 @@ def _prepare(chosen: Settings) -> str | None:
     store.open()
     try:
         _import_examples(store)
+        token = None if store.owner.get() else store.owner.new_link()[0]
         if store.keys.list():
-            return None
+            return None, token
         _add_documents(store)
         _, plaintext = store.keys.create("owner", frozenset({"admin"}))
-        return str(plaintext)
+        return str(plaintext), token
     finally:
         store.close()
 
@@ -152,17 +154,17 @@ def _add_documents(store: Store) -> None:
         store.documents.put(COLLECTION, Draft(f"{folder}/{file.name}", text, title, kind))
 
 
-def _greet(chosen: Settings, port: int, key: str | None) -> None:
-    host = "127.0.0.1" if chosen.host in ("0.0.0.0", "::", "") else chosen.host
-    if ":" in host:
-        host = f"[{host}]"
-    base = f"http://{host}:{port}"
-    click.echo(f"Studio on {base}, data in {chosen.data_dir}")
+def _greet(chosen: Settings, port: int, key: str | None, token: str | None) -> None:
+    here = base(chosen.host, port)
+    click.echo(f"Studio on {here}, data in {chosen.data_dir}")
+    if token is not None:
+        click.echo("\nSet your password for the web pages, within a day (this link works once):\n")
+        click.echo(f"  {setup_link(chosen, port, token)}")
     if key is not None:
         click.echo("\nYour owner key, shown only now (it may do everything):\n")
         click.echo(f"  {key}\n")
     click.echo("\nWatch a model answer:\n" if key is None else "Watch a model answer:\n")
-    click.echo(f"  {curl_line(base, 'hello-local', key or '$STUDIO_API_KEY')}\n")
+    click.echo(f"  {curl_line(here, 'hello-local', key or '$STUDIO_API_KEY')}\n")
 
 
 def curl_line(base: str, workflow_id: str, key: str) -> str:

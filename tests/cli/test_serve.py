@@ -25,6 +25,9 @@ def test_a_first_start_prints_a_key_and_a_line_that_works_a_second_prints_neithe
         first = studio.log.read_text()
         key = re.search(r"^  (sk-studio-\S+)$", first, re.MULTILINE)
         assert key is not None
+        link = re.search(rf"^  http://127\.0\.0\.1:{studio.port}(/setup/\S+)$", first, re.MULTILINE)
+        assert link is not None
+        assert sse.request(studio.port, "GET", link[1])[0] == 200
         assert "STUDIO_MAX_STEAMS is no setting of Studio; did you mean STUDIO_MAX_STREAMS?" in first
         line = next(text for text in first.splitlines() if text.strip().startswith("curl "))
         words = shlex.split(line)
@@ -44,6 +47,7 @@ def test_a_first_start_prints_a_key_and_a_line_that_works_a_second_prints_neithe
         studio.start()
         second = studio.log.read_text()
         assert "sk-studio-" not in second
+        assert "/setup/" not in second
         assert "X-API-Key: $STUDIO_API_KEY" in second
         listed = studio.cli("key", "list")
         assert "\towner\tadmin,read,run\t" in listed

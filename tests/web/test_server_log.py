@@ -26,11 +26,12 @@ def atoms(path: str, **more: str) -> dict[str, object]:
     return dict(ServerLog(Config()).atoms(response, [], environ, dt.timedelta(seconds=1)))
 
 
-@pytest.mark.parametrize("path", [f"/decide/{TOKEN}", f"/base/decide/{TOKEN}?x=1", f"/decide/{TOKEN}/"])
-def test_the_token_of_a_link_is_in_no_part_of_a_line(path: str) -> None:
-    made = atoms(path)
+@pytest.mark.parametrize("way", ["/decide/", "/setup/"])
+@pytest.mark.parametrize("path", ["{way}{token}", "/base{way}{token}?x=1", "{way}{token}/"])
+def test_the_token_of_a_link_is_in_no_part_of_a_line(way: str, path: str) -> None:
+    made = atoms(path.format(way=way, token=TOKEN))
     assert TOKEN not in str(made)
-    assert "/decide/-" in str(made["r"])
+    assert f"{way}-" in str(made["r"])
 
 
 def test_a_way_that_was_sent_encoded_hides_nothing_from_that() -> None:
