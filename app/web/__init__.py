@@ -83,6 +83,8 @@ def _install_rest(app: Flask, services: Services) -> None:
 
 def _install_management(app: Flask, services: Services) -> None:
     """What workflows, keys and files are changed with, and who did."""
-    from app.web import audit
+    from app.web import audit, versions, workflows
 
+    workflows.install(app, services)
+    versions.install(app, services)
     audit.install(app)

@@ -1,7 +1,7 @@
-"""Whether a caller wants the stream, by its ``Accept`` (contract section 6; RFC 9110, 12.5.1). Pure.
+"""Whether a caller wants the stream, or YAML, by its ``Accept`` (contract section 6; RFC 9110, 12.5.1). Pure.
 
-Law of this room: the stream is for those who name it, and prefer it to JSON where they name both. A wildcard means
-that the caller does not care, and a header that cannot be read says nothing: both get JSON.
+Law of this room: the stream, or another form, is for those who name it, and prefer it to JSON where they name both. A
+wildcard means that the caller does not care, and a header that cannot be read says nothing: both get JSON.
 """
 
 from __future__ import annotations
@@ -25,9 +25,21 @@ _MOST = 8192
 
 def wants_stream(header: str) -> bool:
     """Whether ``text/event-stream`` is acceptable, and strictly more so than an explicit ``application/json``."""
+    return prefers(header, STREAM)
+
+
+def prefers(header: str, *kinds: str) -> bool:
+    """Whether one of ``kinds`` is acceptable, and strictly more so than an explicit ``application/json``."""
     weights = _weights(header)
-    stream = weights.get(STREAM, 0.0)
-    return stream > weights.get(JSON, 0.0)
+    return max(weights.get(kind, 0.0) for kind in kinds) > weights.get(JSON, 0.0)
+
+
+def takes_no_stream(header: str) -> bool:
+    """Whether JSON is acceptable and ``text/event-stream`` is not, also by no wildcard."""
+    weights = _weights(header)
+    streams = (STREAM, "text/*", "*/*")
+    stream = next((weights[name] for name in streams if name in weights), 0.0 if weights else 1.0)
+    return not stream and weights.get(JSON, 0.0) > 0
 
 
 def _weights(header: str) -> dict[str, float]:

@@ -42,6 +42,11 @@ def record(
     )
 
 
+def unchanged() -> None:
+    """Say that this request, though it could have, has changed nothing: there is no row."""
+    g.recorded = True
+
+
 def index() -> Response:
     """``{items, nextCursor?}``, newest first."""
     sent, problems, cursor, limit = read_page(_CURSOR, *_FILTERS, judge=_empty)

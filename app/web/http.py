@@ -71,8 +71,14 @@ def read_object(most: int = MAX_BODY) -> dict[str, t.Any]:
         object in UTF-8. A body without ``Content-Length`` (chunked) is bounded the same.
     """
     data = read_bytes(most)
-    if not data:
-        return {}
+    return object_of(data) if data else {}
+
+
+def object_of(data: bytes) -> dict[str, t.Any]:
+    """The JSON object that the request's body is.
+
+    :raises ApiError: 415, 400; see :func:`read_object`.
+    """
     _check_type(request.environ.get("CONTENT_TYPE", ""))
     try:
         value = encoding.loads(data)

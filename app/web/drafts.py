@@ -1,0 +1,152 @@
+"""What the routes of workflows share: reading a document, judging it, and saying what a workflow or a version is.
+
+Law of this room: a draft may be of any shape and is judged whenever it is shown, since what it uses of others may come
+and go; only what would run can be deployed.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from flask import request
+
+from app.clock import rfc3339
+from app.errors import ApiError, Problem, ValidationFailed
+from app.store.versions import VersionRow, VersionSummary
+from app.store.workflows import WorkflowRow, WorkflowSummary
+from app.web.accept import prefers
+from app.web.catalog import Catalog, ChildUnavailable, missing_collections, missing_secrets
+from app.web.errors import not_found
+from app.web.http import object_of, read_bytes, services
+from app.workflows.document import parse
+
+YAML = "application/yaml"
+#: Names under which YAML goes about (RFC 9512 and before).
+YAML_TYPES = (YAML, "application/x-yaml", "text/yaml", "text/x-yaml")
+
+
+#: A version, as addresses and queries name it.
+NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+
+
+class Judged(t.NamedTuple):
+    """What is wrong with a document, and what may be a mistake. It can be deployed when nothing is wrong."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+def judge(catalog: Catalog, workflow_id: str, document: dict[str, t.Any]) -> Judged:
+    """Everything that is wrong with a document at once, and with what it uses of this installation.
+
+    :param workflow_id: the id it has or will have; it cannot run inside itself.
+    """
+    try:
+        found = catalog.of(workflow_id, document)
+    except ChildUnavailable as missing:
+        return Judged(tuple(missing.details), ())
+    except ValidationFailed as failed:
+        return Judged(tuple(failed.details), failed.warnings)
+    store = services().store
+    # Secrets and documents may come at any time, also after it was deployed.
+    later = (*missing_secrets(found.secrets, store), *missing_collections(found.workflow, store))
+    return Judged((), (*found.workflow.warnings, *later))
+
+
+def read_document() -> dict[str, t.Any]:
+    """The document in the request's body, as JSON or, with its content type, YAML.
+
+    :raises ApiError: see :func:`app.web.http.read_object`.
+    :raises ValidationFailed: it is no document by its form, too large or too deep.
+    """
+    data = read_bytes()
+    if not data:
+        raise ValidationFailed([Problem("", "the body is empty; send a workflow document")])
+    if request.mimetype not in YAML_TYPES and not request.mimetype.endswith("+yaml"):
+        return parse(object_of(data))
+    try:
+        return parse(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValidationFailed([Problem("", f"the YAML is not UTF-8 ({error.reason}); send UTF-8")]) from None
+
+
+def wants_yaml() -> bool:
+    """Whether the caller prefers a document in YAML."""
+    return prefers(request.headers.get("Accept", ""), *YAML_TYPES)
+
+
+def known(workflow_id: str) -> WorkflowRow:
+    """A stored workflow.
+
+    :raises ApiError: 404.
+    """
+    row = services().store.workflows.get(workflow_id)
+    if row is None:
+        raise not_found("workflow", workflow_id)
+    return row
+
+
+def nothing_live(workflow_id: str) -> ApiError:
+    """409, as for whoever wants to run it."""
+    message = f"The workflow '{workflow_id}' has no live version. Deploy it, or name a version."
+    return ApiError(409, "not_deployed", message)
+
+
+def summary_of(row: WorkflowSummary) -> dict[str, t.Any]:
+    """A workflow in a list."""
+    return _without_none(
+        {
+            "id": row.id,
+            "name": row.name,
+            "liveVersion": row.live_version,
+            "draftDiffers": row.draft_differs,
+            "createdAt": rfc3339(row.created_at),
+            "updatedAt": rfc3339(row.updated_at),
+        }
+    )
+
+
+def short_of(row: WorkflowRow) -> dict[str, t.Any]:
+    """A workflow without its draft."""
+    differs = services().store.workflows.draft_differs(row.id)
+    return summary_of(
+        WorkflowSummary(row.id, row.name, row.live_version, row.created_at, row.updated_at, differs)
+    )
+
+
+def workflow_of(row: WorkflowRow, judged: Judged) -> dict[str, t.Any]:
+    """A workflow with its draft, and what there is to say about that."""
+    return {
+        **short_of(row),
+        "document": row.document,
+        "problems": problems_of(judged.problems),
+        "warnings": problems_of(judged.warnings),
+    }
+
+
+def version_of(row: VersionSummary | VersionRow, live: int | None) -> dict[str, t.Any]:
+    """A version.
+
+    :param live: the version that is live.
+    """
+    body: dict[str, t.Any] = {
+        "version": row.version,
+        "name": row.name,
+        "description": row.description,
+        "live": row.version == live,
+        "createdAt": rfc3339(row.created_at),
+        "createdBy": row.created_by,
+    }
+    if isinstance(row, VersionRow):
+        body["document"] = row.document
+    return _without_none(body)
+
+
+def problems_of(problems: t.Iterable[Problem]) -> list[dict[str, str]]:
+    """Problems in a body that is no error."""
+    return [{"path": problem.path, "message": problem.message} for problem in problems]
+
+
+def _without_none(body: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {name: value for name, value in body.items() if value is not None}

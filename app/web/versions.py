@@ -1,0 +1,187 @@
+"""``/api/workflows/{id}/deploy``, ``/versions``, ``/diff``, ``/rollback``: what is live, and what was.
+
+Law of this room: what becomes live was judged in the very revision that becomes live; where somebody changes the
+workflow in between, it is judged again, or the caller who named a revision is told. A run that goes on keeps its
+version.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable
+
+from flask import Blueprint, Flask, Response
+
+from app.errors import ApiError, Problem, ValidationFailed
+from app.schemas.management import DeployBody, RollbackBody, load
+from app.store.errors import RevisionConflict
+from app.store.versions import VersionUnknown
+from app.store.workflows import WorkflowRow
+from app.web import audit, diffs, drafts, etags
+from app.web.auth import caller
+from app.web.catalog import Catalog
+from app.web.drafts import NUMBER
+from app.web.errors import not_found
+from app.web.http import json_response, read_object, services
+from app.web.lists import page_of, read_page
+from app.workflows.document import export
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+    from app.store.versions import Versions
+
+#: Tries of a change while others change the same workflow.
+_TRIES = 20
+_T = t.TypeVar("_T")
+
+
+def index(workflow_id: str) -> Response:
+    """``{items, nextCursor?}``: versions without their documents, newest first."""
+    _, problems, cursor, limit = read_page(NUMBER)
+    if problems:
+        raise ValidationFailed(problems)
+    row = drafts.known(workflow_id)
+    rows, last = _versions().page(row.id, None if cursor is None else int(cursor), limit)
+    return page_of([drafts.version_of(version, row.live_version) for version in rows], last)
+
+
+def show(workflow_id: str, version: str) -> Response:
+    """One version with its document; the document alone for who wants YAML."""
+    row = drafts.known(workflow_id)
+    found = _versions().get(row.id, int(version)) if NUMBER.fullmatch(version) else None
+    if found is None:
+        raise not_found("version", version)
+    if drafts.wants_yaml():
+        response = Response(export(found.document), content_type=drafts.YAML)
+    else:
+        response = json_response(drafts.version_of(found, row.live_version))
+    response.vary.add("Accept")
+    return response
+
+
+class Deploying:
+    """The views that make something live."""
+
+    def __init__(self, parts: Services) -> None:
+        self._catalog = Catalog(parts)
+
+    def deploy(self, workflow_id: str) -> Response:
+        """Make the draft live: 201 with a new version, 200 where the live one says the same."""
+        body = load(DeployBody, read_object())
+
+        def step(row: WorkflowRow) -> tuple[drafts.Judged, tuple[int, bool]]:
+            judged = self._fit(row, row.document)
+            by = caller().key_id
+            done = _versions().deploy(row.id, body.name, body.description, by, seen=row.revision)
+            return judged, done
+
+        judged, (number, is_new) = _settled(workflow_id, step)
+        _note("workflow.deploy", workflow_id, {"version": number} if is_new else None)
+        response = _state(workflow_id, number, judged, 201 if is_new else 200)
+        if is_new:
+            response.headers["Location"] = f"/api/workflows/{workflow_id}/versions/{number}"
+        return response
+
+    def rollback(self, workflow_id: str) -> Response:
+        """Make an earlier version live again."""
+        body = load(RollbackBody, read_object())
+
+        def step(row: WorkflowRow) -> tuple[drafts.Judged, int, bool]:
+            if body.draft:
+                etags.require_match(row.revision, row.created_at)
+            number = _earlier(row) if body.version is None else body.version
+            version = _versions().get(row.id, number)
+            if version is None:
+                raise not_found("version", str(number))
+            judged = self._fit(row, version.document)
+            done = _versions().rollback(row.id, number, seen=row.revision, draft=body.draft)
+            return judged, number, done
+
+        judged, number, changed = _settled(workflow_id, step)
+        details = {"version": number, "draft": body.draft} if changed else None
+        _note("workflow.rollback", workflow_id, details)
+        return _state(workflow_id, number, judged)
+
+    def _fit(self, row: WorkflowRow, document: dict[str, t.Any]) -> drafts.Judged:
+        """What may be a mistake in what is to run.
+
+        :raises ValidationFailed: it would not run; nothing is changed.
+        """
+        judged = drafts.judge(self._catalog, row.id, document)
+        if judged.problems:
+            raise ValidationFailed(judged.problems, warnings=judged.warnings)
+        return judged
+
+
+def undeploy(workflow_id: str) -> Response:
+    """Let nothing be live; runs that go on are left alone."""
+    if unknown := list(read_object()):
+        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    was = _settled(workflow_id, lambda row: _versions().undeploy(row.id, seen=row.revision))
+    _note("workflow.undeploy", workflow_id, None if was is None else {"version": was})
+    return _state(workflow_id, None, drafts.Judged((), ()))
+
+
+def _settled(workflow_id: str, step: Callable[[WorkflowRow], _T]) -> _T:
+    """What ``step`` makes of a workflow as it is; again, where somebody changed it meanwhile.
+
+    :raises ApiError: 404. 412 it is not as the caller has seen it.
+    """
+    for _ in range(_TRIES):
+        row = drafts.known(workflow_id)
+        named = etags.match_if_sent(row.revision, row.created_at)
+        try:
+            return step(row)
+        except RevisionConflict:
+            if named is not None:
+                raise
+        except VersionUnknown:  # removed in the same moment
+            raise not_found("workflow", workflow_id) from None
+    raise etags.conflict("Others change it all the time")
+
+
+def _earlier(row: WorkflowRow) -> int:
+    """The version before the live one."""
+    if row.live_version is None:
+        raise drafts.nothing_live(row.id)
+    number = _versions().before(row.id, row.live_version)
+    if number is None:
+        message = f"There is no version before {row.live_version}, which is live. Name one that is there."
+        raise ApiError(409, "no_earlier_version", message)
+    return number
+
+
+def _state(workflow_id: str, number: int | None, judged: drafts.Judged, status: int = 200) -> Response:
+    """The workflow as it is now, without its draft, and the version that was made live."""
+    row = drafts.known(workflow_id)
+    body = drafts.short_of(row)
+    version = None if number is None else _versions().told(row.id, number)
+    if version is not None:
+        body["version"] = drafts.version_of(version, row.live_version)
+        body["warnings"] = drafts.problems_of(judged.warnings)
+    return etags.set_etag(json_response(body, status), row.revision, row.created_at)
+
+
+def _note(action: str, workflow_id: str, details: dict[str, t.Any] | None) -> None:
+    if details is None:
+        audit.unchanged()
+    else:
+        audit.record(action, f"workflow:{workflow_id}", details)
+
+
+def _versions() -> Versions:
+    return services().store.workflows.versions
+
+
+def install(app: Flask, parts: Services) -> None:
+    """Put the routes on ``app``."""
+    views = Deploying(parts)
+    blueprint = Blueprint("versions", __name__)
+    one = "/api/workflows/<workflow_id>"
+    blueprint.add_url_rule(f"{one}/deploy", "deploy", views.deploy, methods=["POST"])
+    blueprint.add_url_rule(f"{one}/deploy", "undeploy", undeploy, methods=["DELETE"])
+    blueprint.add_url_rule(f"{one}/rollback", "rollback", views.rollback, methods=["POST"])
+    blueprint.add_url_rule(f"{one}/versions", "index", index)
+    blueprint.add_url_rule(f"{one}/versions/<version>", "show", show)
+    blueprint.add_url_rule(f"{one}/diff", "diff", diffs.show)
+    app.register_blueprint(blueprint)
