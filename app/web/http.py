@@ -98,7 +98,7 @@ def read_bytes(most: int = MAX_BODY) -> bytes:
     if most != MAX_BODY:
         request.max_content_length = most + 1
     try:
-        with bounded_read(request.environ, BODY_S * max(1.0, most / MAX_BODY)):
+        with bounded_read(request.environ, max(1.0, most / MAX_BODY)):
             data = request.get_data(cache=False)
     except RequestEntityTooLarge:
         data = None
@@ -114,13 +114,13 @@ def read_bytes(most: int = MAX_BODY) -> bytes:
 
 
 @contextmanager
-def bounded_read(environ: t.Mapping[str, t.Any], seconds: float = BODY_S) -> Iterator[None]:
-    """Inside, the client's body ends after ``seconds``, complete or not."""
+def bounded_read(environ: t.Mapping[str, t.Any], factor: float = 1.0) -> Iterator[None]:
+    """Inside, the client's body ends after :data:`BODY_S` (``factor`` times that), complete or not."""
     sock = environ.get("gunicorn.socket")
     if sock is None:
         yield
         return
-    timer = get_hub().loop.timer(seconds)
+    timer = get_hub().loop.timer(BODY_S * factor)
     timer.start(_end_reading, sock)
     try:
         yield
