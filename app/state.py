@@ -107,6 +107,7 @@ class RunState:
     """See the module. ``open_blocks`` keeps the order in which blocks started.
 
     :ivar pinned: where the next message of the thread enters, once ``flow_changed``.
+    :ivar on_usage: told of each that a live run reports; it never switches greenlets.
     :ivar lost: blocks whose live text was told to be lost.
     :ivar decisions: what people have been asked by blocks that still run, and not decided, by pause id, oldest first.
     """
@@ -117,6 +118,7 @@ class RunState:
         self.ended_at: int | None = None
         self.terminal: ev.Terminal | None = None
         self.usages: list[ev.UsageReported] = []
+        self.on_usage: Callable[[ev.UsageReported], None] | None = None
         self.model_failures: list[tuple[int, ev.ModelCallFailed]] = []
         self.pinned: str | None = None
         self.flow_changed = False
@@ -309,6 +311,8 @@ class RunState:
 
     def _usage(self, ts: int, event: ev.UsageReported) -> None:
         self.usages.append(event)
+        if self.on_usage is not None:
+            self.on_usage(event)
 
     def _model_failed(self, ts: int, event: ev.ModelCallFailed) -> None:
         self.model_failures.append((ts, event))

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from app import encoding
 from app import events as ev
-from app.agents import approval, attempts, files, hashes, loop, structured, turn
+from app.agents import allowance, approval, attempts, files, hashes, loop, structured, turn
+from app.agents.allowance import Bound
 from app.agents.calls import Batch
 from app.agents.chain import Chain
 from app.agents.config import AgentConfig
@@ -24,6 +25,7 @@ from app.agents.tools import ToolSet, check_choice, prepare
 from app.errors import BlockError
 from app.workflows.agent_rules import AGENT_OUTPUTS
 from plugins.spec import BlockContext, ResolvedModel
+from plugins.spec.budget import BudgetMeter
 from providers import spec
 
 #: Key of the row with what an agent was asked.
@@ -102,6 +104,8 @@ class _Driver:
         self.call_s = _or(config.call_timeout_s, settings.model_call_s)
         self.started, self.own = asked.started, asked.own
         self.memory = memory
+        #: Which budget limited what the last call may say; None: none did.
+        self._bound: Bound = None
         if self.own is not None:
             self._check_rows(self.own)
 
@@ -163,8 +167,21 @@ class _Driver:
             )
         except turn.TurnFailed as failed:
             raise self._failure(failed.error) from failed
+        self._count(result)
         journal.write(action.turn, loop.TURN, loop.TURN, "done", result, self.own)
         self._end_turn(action.turn, result)
+
+    def _count(self, result: loop.TurnResult) -> None:
+        """Go no further when a call used more than may be, or was cut by what budgets left for it.
+
+        :raises BaseException: the run ends.
+        """
+        budget = self.context.budget
+        if budget is None:
+            return
+        budget.check()
+        if self._bound is not None and result.reason == "length":
+            budget.exceed(self._bound)
 
     def _failure(self, error: spec.ProviderError) -> BlockError:
         asked = turn.model_id(self.chain.current)
@@ -212,7 +229,15 @@ class _Driver:
             conversation=context.conversation,
             dialect=model.dialect,
         )
-        return self._with_earlier(request, model)
+        request = self._with_earlier(request, model)
+        return request if context.budget is None else self._affordable(context.budget, request, model)
+
+    def _affordable(
+        self, budget: BudgetMeter, request: spec.ModelRequest, model: ResolvedModel
+    ) -> spec.ModelRequest:
+        """The request, with no more to say than budgets leave."""
+        request, self._bound = allowance.bounded(budget, request, model)
+        return request
 
     def _with_earlier(self, request: spec.ModelRequest, model: ResolvedModel) -> spec.ModelRequest:
         """The request with what was said before, as far as the model has room for it."""

@@ -61,6 +61,8 @@ class InBlock:
 
     def begins(self, model: ResolvedEmbedding) -> SeenCall | None:
         """See :class:`Surroundings`."""
+        if self._context.budget is not None:
+            self._context.budget.left()
         observer = self._context.observer
         return None if observer is None else observer.model_call(self._context.block, model, None)
 

@@ -26,6 +26,7 @@ from app.store.errors import StaleOwner
 from plugins.connections import NotConfigured, RegistryError
 from plugins.spec import Detector, Passage, ResolvedEmbedding, ResolvedModel, Tool, ToolFailed
 from plugins.spec.blocks import BodyResult
+from plugins.spec.budget import BudgetMeter
 from plugins.spec.decisions import Answer, Ask
 from plugins.spec.memory import Memory
 from providers.spec import Waits
@@ -67,6 +68,7 @@ class RunningBlock:
         self.predecessors: Sequence[str] = run.request.workflow.predecessors(block.id)
         self.settings = services.settings
         self.observer = run.observer
+        self.budget: BudgetMeter | None = run.meter
         self.emit = run.emitter.emit
         self.flush = run.emitter.flush
         self.now_ms = services.clock.now_ms

@@ -7,11 +7,12 @@ process make of them now is what goes on.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from app.agents.checks import checker
 from app.errors import Problem, StudioError, ValidationFailed
+from app.workflows import named_models
 from app.workflows.compiled import CompiledWorkflow, Pinned
 from app.workflows.runner_graph import compile_runner
 from app.workflows.validation import compile_document
@@ -23,7 +24,7 @@ def compiled(document: Mapping[str, t.Any], plugins: Registry) -> CompiledWorkfl
 
     :raises ValidationFailed: with every problem, as JSON path and cure.
     """
-    return compile_document(
+    workflow = compile_document(
         document,
         plugins.block_types,
         plugins.check_model,
@@ -34,6 +35,18 @@ def compiled(document: Mapping[str, t.Any], plugins: Registry) -> CompiledWorkfl
         check_embedding=plugins.embedders.check,
         held_tools=frozenset(name for name, tool in plugins.tools.items() if tool.approval != "never"),
     )
+    budget = workflow.settings.budget
+    if budget is None or budget.cost is None:
+        return workflow
+    return replace(workflow, warnings=(*workflow.warnings, *_unpriced(workflow, plugins)))
+
+
+def _unpriced(workflow: CompiledWorkflow, plugins: Registry) -> Iterator[Problem]:
+    """Warnings of models whose calls a budget of money does not count."""
+    for model in sorted({model for _, model in named_models.of_blocks(workflow.blocks)}):
+        if plugins.capabilities_of(model).price is None:
+            message = f"does not count calls of {model}: its price is not known. Set tokens too"
+            yield Problem("settings.budget.cost", message)
 
 
 def documents_of(workflow: CompiledWorkflow) -> dict[str, t.Any]:

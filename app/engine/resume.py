@@ -15,7 +15,7 @@ import gevent
 import msgspec
 
 from app import events as ev
-from app.engine import envelopes
+from app.engine import budgets, envelopes
 from app.engine.checkpoints import NEAR, RESERVE
 from app.engine.recompiled import documents_of, workflow_of
 from app.engine.resumption import Resumption, cannot
@@ -48,6 +48,8 @@ def started_of(request: RunRequest) -> tuple[dict[str, t.Any], dict[str, t.Any]]
         started["thread"] = {each.name: getattr(request.thread, each.name) for each in fields(ThreadRow)}
     if request.selections is not None:
         started["selections"] = [[each.block, list(each.path)] for each in request.selections]
+    if request.budgets:
+        started["budgets"] = budgets.stored(request.budgets)
     return started, documents_of(request.workflow)
 
 
@@ -92,6 +94,7 @@ def _request(services: Services, claim: Claim) -> tuple[RunRequest, RunError | N
         run_id=row["id"],
         workflow=workflow,
         thread=None if thread is None else ThreadRow(**thread),
+        budgets=budgets.restored(started.get("budgets", ())),
         selections=None if selections is None else tuple(Selection(b, tuple(path)) for b, path in selections),
         **{name: row[name] for name in _ROW},
         **{"timeout_s": workflow.settings.timeout_s, **{k: started[k] for k in _STARTED if k in started}},

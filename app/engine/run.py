@@ -17,7 +17,7 @@ import msgspec
 from gevent.event import Event
 
 from app import events as ev
-from app.engine import leaving, pins, runners, settle
+from app.engine import budgets, leaving, pins, runners, settle
 from app.engine.child import run_child
 from app.engine.durable import DurableRun
 from app.engine.emitter import Emitter, Subscriber
@@ -76,6 +76,8 @@ class Run:
         self.gate = FlowGate()
         self.scope = RunScope(gate=self.gate)
         self.emitter = Emitter(services.clock, self.state, self.log)
+        #: What it has used of its budgets; None: it has none.
+        self.meter = self._meter() if request.budgets else None
         self.durable = self._durable()
         self.journal: Journal = Journal() if self.durable is None else self.durable.keeper.journal
         #: What agents remember of a run that is in nobody's thread.
@@ -98,6 +100,14 @@ class Run:
         self.readers = Readers(
             request.on_disconnect, request.disconnect_grace_s, lambda: self.cancel("client_disconnected")
         )
+
+    def _meter(self) -> budgets.Meter:
+        request, services = self.request, self.services
+        meter = budgets.Meter(
+            request.budgets, services.store.spending, self.scope, services.clock, self.state.usages
+        )
+        self.state.on_usage = meter.used
+        return meter
 
     def _durable(self) -> DurableRun | None:
         if not self.request.workflow.durable:
@@ -231,11 +241,19 @@ class Run:
         else:
             self.resumption.begin(self, started)
         if workflow.runner is not None:
-            return runners.drive(self)
+            completed = runners.drive(self)
+            self._within_budget()
+            return completed
         last = RegionRun(self, self._root(), Frame(), self.scope).drive()
+        self._within_budget()
         if self.scope.cause == "stop_requested":  # it was accepted, and the last block waited for nothing
             raise Cancelled(self.scope.cause)
         return self._completed(last)
+
+    def _within_budget(self) -> None:
+        """:raises Cancelled: the last of it used more than may be, or it was to end anyhow."""
+        if self.meter is not None:
+            self.meter.check()
 
     def _root(self) -> Region:
         """What is scheduled first: from the start, or from the block that keeps the thread."""
@@ -361,7 +379,16 @@ class Run:
             return ev.RunTimedOut({})
         if cause in _CANCELLED:
             return ev.RunCancelled(_CANCELLED[cause], {})
+        if self.meter is not None and self.meter.over is not None:
+            return self._over_budget(self.meter.over)
         return ev.RunFailed(cause, "The run could not go on.", None, {})
+
+    def _over_budget(self, budget: budgets.Budget) -> ev.Terminal:
+        """Visitors learn nothing of budgets; the record says whose it was."""
+        message = budget.told()
+        if self.request.public:
+            self.detail, message = message, budgets.NEUTRAL
+        return ev.RunFailed(budgets.EXCEEDED, message, None, {})
 
     def _store(self, terminal: ev.Terminal, held: ev.Envelope | None) -> None:
         thread, store = self.request.thread, self.services.store

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from plugins.spec.budget import BudgetMeter
 from plugins.spec.decisions import Answer, Ask
 from plugins.spec.detectors import Detector
 from plugins.spec.families import ResolvedEmbedding, ResolvedModel
@@ -235,6 +236,10 @@ class BlockContext(t.Protocol):
     @property
     def observer(self) -> CallObserver | None:
         """Who is told of model calls; None: nobody looks."""
+
+    @property
+    def budget(self) -> BudgetMeter | None:
+        """What limits the run's use of models; None: nothing does."""
 
     @property
     def journal(self) -> BlockJournal:

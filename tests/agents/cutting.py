@@ -149,7 +149,7 @@ class Process:
     show_thinking = True
     can_ask = True
     conversation = "c"
-    observer = None
+    observer = budget = None
     predecessors: Sequence[str] = ("before",)
 
     def __init__(self, world: World, left: int | None = None) -> None:
