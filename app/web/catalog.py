@@ -9,7 +9,7 @@ run never meets a version that was deployed after it began.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +17,8 @@ from app import shipped
 from app.engine.recompiled import compiled
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.paths import join
-from app.workflows.compiled import MAX_DEPTH, CompiledBlock, CompiledWorkflow, Pinned
+from app.workflows import named_models
+from app.workflows.compiled import MAX_DEPTH, CompiledWorkflow, Pinned
 from app.workflows.document import parse
 from app.workflows.runner_graph import compile_runner
 from plugins.connections import NotConfigured, RegistryError
@@ -81,11 +82,7 @@ def runnable(
     :raises ValidationFailed: see :func:`compiled`.
     """
     workflow = compiled(document, plugins)
-    models = [
-        (join("blocks", index, "config", *where), model)
-        for index, block in enumerate(workflow.blocks.values())
-        for where, model in _models_of(block)
-    ]
+    models = named_models.of_blocks(workflow.blocks)
     searches = [
         (join("blocks", index, "config", *use.path), use.value)
         for index, block in enumerate(workflow.blocks.values())
@@ -95,19 +92,6 @@ def runnable(
     return Runnable(
         workflow_id, version, workflow, tuple(models), secrets=workflow.secrets, searches=tuple(searches)
     )
-
-
-def _models_of(block: CompiledBlock) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The models a block calls, with their path inside its config."""
-    model = getattr(block.config, "model", None)
-    if isinstance(model, str) and model:
-        yield ("model",), model
-    for place, fallback in enumerate(getattr(block.config, "fallbacks", ())):
-        yield ("fallbacks", place), fallback
-    if block.type.uses is not None:
-        for use in block.type.uses(block.config):
-            if use.kind == "model":
-                yield use.path, use.value
 
 
 def check_configured(models: Iterable[tuple[str, str]], plugins: Registry, public: bool) -> None:

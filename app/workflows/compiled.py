@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from app.errors import Problem
 from app.events import BlockInfo
+from app.schemas.limits import RunBudget
 from app.state import plain
 from app.workflows.template_syntax import ANY_BLOCK, references, strings_in
 from plugins.spec.blocks import BlockType, Child
@@ -106,6 +107,10 @@ class WorkflowSettings:
         },
     )
     public: bool = field(default=False, metadata={"doc": "Anyone may run it, without an API key."})
+    budget: RunBudget | None = field(
+        default=None,
+        metadata={"doc": "What a run may use, {tokens, cost}; one that uses more ends as budget_exceeded."},
+    )
 
 
 @dataclass(frozen=True, eq=False)
