@@ -29,7 +29,7 @@ never null. Answers may get further members: ignore what you do not know. Reques
 Streams are `text/event-stream`. What their frames hold is not part of OpenAPI 3.1: each has its own JSON Schema under
 `/api/schemas/{surface}`, named beside the answer.
 """
-_VARIABLE = re.compile(r"<(\w+)>")
+_VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 #: Methods of requests that may come with a body.
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -47,7 +47,7 @@ class Row(t.Protocol):
 
     @property
     def kind(self) -> str:
-        """``open``, ``key`` or ``public``."""
+        """``open``, ``key``, ``public`` or ``owner``."""
 
     @property
     def scope(self) -> str:
@@ -228,19 +228,17 @@ def stream(surfaces: Sequence[str]) -> dict[str, t.Any]:
 
 def security(row: Row) -> list[dict[str, t.Any]]:
     """What a caller has to send; the alternatives."""
-    if row.kind == "open":
-        return []
-    found: list[dict[str, t.Any]] = [
-        {name: [row.scope]} for name in ("apiKey", *(("bearer",) if row.bearer else ()))
-    ]
-    found.append({"session": [], "csrf": []} if row.method in _WRITES else {"session": []})
-    return [*found, {}] if row.kind == "public" else found
+    session: dict[str, t.Any] = {"session": [], "csrf": []} if row.method in _WRITES else {"session": []}
+    keys = [{name: [row.scope]} for name in ("apiKey", *(("bearer",) if row.bearer else ()))]
+    return {"open": [], "owner": [session], "key": [*keys, session], "public": [*keys, session, {}]}[row.kind]
 
 
 def scope_words(row: Row) -> str:
     """Who may call, in words."""
     if row.kind == "open":
         return "Anybody."
+    if row.kind == "owner":
+        return "The workspace owner, signed in."
     said = {
         "all": f"A key with the scope `{row.scope}`.",
         "also": f"A key with the scope `{row.scope}`, or the key with the scope `run` that began it.",
@@ -262,9 +260,12 @@ def _errors(row: Row, described: Operation) -> dict[int, list[str]]:
         add(415, "unsupported_media_type")
     if described.query is not None and JSON in described.body_media and row.rule not in parts.LENIENT:
         add(400, "validation_failed")
-    if row.kind != "open":
+    if row.kind != "open" and described.tag != parts.PAGES:
         add(401, "unauthorized")
-        add(403, "forbidden")
+        if row.scope:
+            add(403, "forbidden")
+        if row.method in _WRITES:
+            add(403, "csrf_required")
         add(500, "internal")
         add(503, "draining")
     for status, codes in described.errors.items():

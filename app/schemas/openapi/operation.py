@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 JSON, STREAM, HTML = "application/json", "text/event-stream", "text/html"
+FORM = "application/x-www-form-urlencoded"
 
 #: Among the codes of an error: whatever code the failure of the run has.
 ANY_CODE = "*"

@@ -50,6 +50,8 @@ HEADERS: Mapping[str, tuple[str, dict[str, t.Any]]] = {
     "X-Request-Id": ("Of this request: the caller's own, when it sent a plain one.", _TEXT),
     "X-Run-Id": ("Of the run.", {"type": "string", "pattern": "^run_"}),
     "X-Studio-Stream-Protocol": ("What was agreed; only where it was asked for.", _TEXT),
+    "RateLimit": ("What is left of the limits the request counts against.", _TEXT),
+    "RateLimit-Policy": ("Those limits.", _TEXT),
     "Retry-After": ("Seconds to wait.", {"type": "string", "pattern": "^[0-9]+$"}),
     "WWW-Authenticate": ("Where the key goes.", _TEXT),
     "ETag": ("Of this state; for `If-Match` and `If-None-Match`.", _TEXT),
@@ -59,6 +61,9 @@ HEADERS: Mapping[str, tuple[str, dict[str, t.Any]]] = {
     "Content-Security-Policy": ("What the page may do.", _TEXT),
 }
 
+#: The group of routes that answer with pages.
+PAGES = "Pages"
+
 #: Groups of routes, in the order in which people read them.
 TAGS: Mapping[str, str] = {
     "Running": "Run workflows, waiting or streaming.",
@@ -66,10 +71,11 @@ TAGS: Mapping[str, str] = {
     "Threads": "Conversations, and what agents remember of them.",
     "Decisions": "What runs ask people.",
     "Management": "Workflows, versions, keys, files, and who changed what.",
+    "Owner": "The workspace owner's session and password.",
     "Secrets": "Credentials that workflows use by name.",
     "Documents": "Documents that agents search.",
     "Server": "What the server is and can do.",
-    "Pages": "Pages for people.",
+    PAGES: "Pages for people.",
 }
 
 #: A frame or two of every kind of stream.
@@ -98,7 +104,7 @@ SURFACES = ("agent-events-v1", "agent-text", "runs", "graph")
 PATH_SCHEMAS: Mapping[str, dict[str, t.Any]] = {"surface": {"enum": list(SURFACES)}}
 
 #: Routes that ignore parameters they do not know: pages, whose addresses people type.
-LENIENT = frozenset({"/capabilities", "/static/<name>"})
+LENIENT = frozenset({"/account", "/capabilities", "/login", "/static/<name>"})
 
 #: What an error of each status means.
 STATUSES: Mapping[int, str] = {
@@ -123,7 +129,7 @@ STATUSES: Mapping[int, str] = {
 #: Headers of errors by status, and whether they always come.
 ERROR_HEADERS: Mapping[int, Mapping[str, bool]] = {
     401: {"WWW-Authenticate": True},
-    429: {"Retry-After": True},
+    429: {"Retry-After": True, "RateLimit": False, "RateLimit-Policy": False},
     503: {"Retry-After": False},
 }
 
@@ -135,12 +141,12 @@ SECURITY: Mapping[str, dict[str, t.Any]] = {
         "type": "apiKey",
         "in": "cookie",
         "name": "studio_session",
-        "description": "The workspace owner, signed in on a page.",
+        "description": "The workspace owner, signed in on a page; over TLS it is called `__Host-studio_session`.",
     },
     "csrf": {
         "type": "apiKey",
         "in": "header",
         "name": "X-CSRF-Token",
-        "description": "Goes with the cookie on every request that changes something.",
+        "description": "Goes with the cookie on every request that changes something; `GET /api/session` tells it.",
     },
 }

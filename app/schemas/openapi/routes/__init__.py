@@ -13,6 +13,7 @@ from app.schemas.openapi.routes import (
     documents,
     graph,
     management,
+    owner,
     running,
     runs,
     secrets,
@@ -20,9 +21,9 @@ from app.schemas.openapi.routes import (
     threads,
 )
 
+_MODULES = (running, runs, threads, decisions, graph, management, owner, secrets, documents, server)
+
 #: By route, as the credential table writes it: ``GET /api/runs``.
 OPERATIONS: Mapping[str, Operation] = {
-    described.route: described
-    for module in (running, runs, threads, decisions, graph, management, secrets, documents, server)
-    for described in module.ROUTES
+    described.route: described for module in _MODULES for described in module.ROUTES
 }

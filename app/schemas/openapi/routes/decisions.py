@@ -6,7 +6,7 @@ Law of this room: see :mod:`app.schemas.openapi.routes`.
 from __future__ import annotations
 
 from app.schemas.answers import AnswerBody
-from app.schemas.openapi.operation import HTML, Answer, Operation
+from app.schemas.openapi.operation import FORM, HTML, Answer, Operation
 from app.schemas.openapi.routes.runs import CLOSED
 from app.schemas.shapes.threads import DecideForm, Decision, DecisionLink, DecisionList, DecisionQuery
 
@@ -79,7 +79,7 @@ ROUTES = (
         tag="Pages",
         page=_LINK,
         body=DecideForm,
-        body_media="application/x-www-form-urlencoded",
+        body_media=FORM,
         answers={200: Answer(says="The page.", media=(HTML,), headers=("Content-Security-Policy",))},
         errors={400: (), 404: (), 410: (), 413: ("payload_too_large",), 503: ()},
         page_errors=(400, 404, 410, 503),
