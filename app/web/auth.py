@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from flask import Flask, Response, g, request
 
+from app.schemas.limits import BudgetLimit, Rates, stored_budget, stored_rates
 from app.web import sessions
 from app.web.errors import forbidden, unauthorized
 from app.web.http import is_api, preflight, services
@@ -121,10 +122,15 @@ CREDENTIALS: tuple[Credential, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: a key, or nobody in particular (``key_id`` None)."""
+    """Who calls: a key, or nobody in particular (``key_id`` None).
+
+    :ivar rates: how often it may start runs; None: as the settings say. :ivar budget: what its runs may use.
+    """
 
     key_id: str | None
     scopes: frozenset[str]
+    rates: Rates | None = None
+    budget: BudgetLimit | None = None
 
     def may(self, scope: str) -> bool:
         """Whether ``scope`` is among the caller's; ``admin`` includes all."""
@@ -167,7 +173,8 @@ class KeyCache:
             row: KeyRow | None = self._store.keys.find(plaintext)
             if row is None or row.revoked_at is not None:
                 return None
-            caller = Caller(row.id, row.scopes)
+            rates, budget = stored_rates(row.rate_limit), stored_budget(row.budget)
+            caller = Caller(row.id, row.scopes, rates, budget)
             if len(self._callers) >= _MAX_CACHED:
                 self._callers.clear()
             self._callers[digest] = caller
