@@ -100,7 +100,8 @@ def check_configured(models: Iterable[tuple[str, str]], plugins: Registry, publi
     :param models: as of :class:`Runnable`.
     :param public: the caller has no key: it learns that the workflow is not ready, not what is missing.
     :raises ApiError: 400 ``provider_not_configured`` naming the variable (503 without it for the public),
-        400 ``validation_failed`` for a model that is gone since the workflow was compiled.
+        400 ``validation_failed`` for a model that is gone since the workflow was compiled (503
+        ``workflow_unavailable`` for the public).
     """
     for path, model in models:
         _check_configured(path, partial(plugins.resolve, model), public)
@@ -115,6 +116,8 @@ def _check_configured(path: str, resolve: Callable[[], object], public: bool) ->
         details = [Problem(path, error.message)]
         raise ApiError(400, "provider_not_configured", error.message, details) from None
     except RegistryError as error:
+        if public:
+            raise ApiError(503, "workflow_unavailable", _NOT_READY) from None
         raise ValidationFailed([Problem(path, error.message)]) from None
 
 
@@ -127,6 +130,8 @@ def check_searches(searches: Iterable[tuple[str, VectorSearch]], parts: Parts, p
     for path, search in searches:
         has = parts.store.documents.vectors.model(search.collection) if search.collection else None
         if has is not None and search.model is not None and has != search.model:
+            if public:
+                raise ApiError(503, "workflow_unavailable", _NOT_READY)
             from app.store.vectors import ModelDiffers  # here: checking a document needs no database
 
             differs = ModelDiffers(str(search.collection), has, search.model)

@@ -24,6 +24,7 @@ from app.web.errors import unauthorized
 from app.web.http import client_address, read_object, refuse_idempotency_key
 from app.web.negotiation import SETTLED, Negotiation, check_flags, negotiate
 from app.workflows import selectors
+from app.workflows.public_selections import public_problems
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -56,6 +57,8 @@ class Executor:
         found = self._catalog.find(workflow_id, body.version, g.get("generation"))
         wanted = body.selected_outputs
         selections = None if wanted is None else selectors.resolve(list(wanted), found.workflow)
+        if anonymous and (hidden := public_problems(selections or (), found.workflow)):
+            raise ValidationFailed(hidden)
         agreed = negotiate(request.environ) if body.stream else SETTLED
         flags = (("includeThinking", body.include_thinking), ("includeToolCalls", body.include_tool_calls))
         check_flags(flags, body.stream, agreed.negotiated)

@@ -259,6 +259,13 @@ class CompiledWorkflow:
         found = self.blocks[block]
         return self._is_read(found) if self._responding else self._may_be_last(found)
 
+    def hands_on(self, block: str) -> bool:
+        """Whether all that a block gives is in the run's output, whenever it ran: nothing chooses what of it is shown."""
+        found = self.blocks[block]
+        if self._responding:
+            return not self._handed_whole.isdisjoint({block, *self._carriers(found)})
+        return self._may_be_last(found)
+
     def _is_read(self, block: CompiledBlock) -> bool:
         if self._read & {block.id, ANY_BLOCK}:
             return True
@@ -310,6 +317,10 @@ class CompiledWorkflow:
         """Whether the run may end with it, or with a block whose output holds what this one gave."""
         outermost = ([block.id, *self._carriers(block)])[-1]
         return self._homes[outermost] is None and self._ends(self.blocks[outermost])
+
+    def carriers(self, block: str) -> tuple[str, ...]:
+        """The blocks whose output holds what ``block`` gives, from the inside out."""
+        return tuple(self._carriers(self.blocks[block]))
 
     def _carriers(self, block: CompiledBlock) -> Iterator[str]:
         """The blocks whose output holds what a block in their body gives, from the inside out."""
