@@ -1,7 +1,7 @@
 """``POST /api/workflows/{id}/execute``: run a workflow, wait for its answer or stream it.
 
 Law of this room: checks come in one order (credential, body, workflow, selectors, protocol, provider,
-admission), all before the first byte; after it, failures are events. A run never lives in the
+admission, budgets, rate limits), all before the first byte; after it, failures are events. A run never lives in the
 request's greenlet: the request only reads it.
 """
 
@@ -17,7 +17,7 @@ from app.errors import Problem, ValidationFailed
 from app.schemas.requests import ExecuteBody, load_execute
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
-from app.web import entering, streaming, waiting
+from app.web import entering, starting, streaming, waiting
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import unauthorized
@@ -27,6 +27,7 @@ from app.workflows import selectors
 from app.workflows.public_selections import public_problems
 
 if t.TYPE_CHECKING:
+    from app.engine.budgets import Budget
     from app.engine.services import Services
     from app.store.threads import ThreadRow
 
@@ -64,8 +65,9 @@ class Executor:
         check_flags(flags, body.stream, agreed.negotiated)
         check_ready(found, self._services, public=anonymous)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
-        self._services.runs.admit(who.key_id, address)
-        run_request = self._run_request(found, body, who, selections, _origin(body, agreed, selections))
+        budgets = starting.let_start(self._services, who, found, address)
+        origin = _origin(body, agreed, selections)
+        run_request = self._run_request(found, body, who, selections, origin, budgets)
         if body.asynchronous:
             return self._begin(run_request, address)
         rights = Rights(body.include_thinking, body.include_tool_calls, not anonymous, anonymous)
@@ -85,6 +87,7 @@ class Executor:
         who: Caller,
         selections: tuple[selectors.Selection, ...] | None,
         origin: Mapping[str, t.Any],
+        budgets: tuple[Budget, ...],
     ) -> RunRequest:
         settings = found.workflow.settings
         limit = settings.timeout_s
@@ -105,6 +108,7 @@ class Executor:
             show_thinking=body.include_thinking,
             selections=selections,
             origin=origin,
+            budgets=budgets,
             public=who.key_id is None,
             traceparent=request.environ.get("HTTP_TRACEPARENT"),
         )

@@ -15,7 +15,7 @@ from app.errors import ValidationFailed
 from app.schemas.chat import ChatBody, load_chat
 from app.streams.rights import Rights
 from app.streams.topology import topology
-from app.web import graph_resume, streaming
+from app.web import graph_resume, starting, streaming
 from app.web.accept import wants_stream
 from app.web.auth import caller
 from app.web.catalog import Catalog, Runnable, check_ready
@@ -26,6 +26,7 @@ from app.web.graph_reader import graph_events
 from app.web.http import client_address, read_object, read_query, refuse_idempotency_key
 
 if t.TYPE_CHECKING:
+    from app.engine.budgets import Budget
     from app.engine.services import Services
     from app.store.threads import ThreadRow
 
@@ -48,13 +49,13 @@ class Graph:
         anonymous = who.key_id is None
         check_ready(found, self._services, public=anonymous)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
-        self._services.runs.admit(who.key_id, address)
+        budgets = starting.let_start(self._services, who, found, address)
         run_id = self._services.clock.new_id("run")
         thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)
         rights = Rights(payloads=not anonymous, public=anonymous)
         projection = graph_events(self._services.store, run_id, thread.id, found.workflow, rights)
         stream = wants_stream(request.environ.get("HTTP_ACCEPT", ""))
-        run_request = _run_request(found, body, who.key_id, run_id, thread, stream)
+        run_request = _run_request(found, body, who.key_id, run_id, thread, stream, budgets)
         if stream:
             return streaming.respond_run(self._services, run_request, projection, {}, address)
         listener = Listener(projection, run_id)
@@ -91,7 +92,13 @@ class Graph:
 
 
 def _run_request(
-    found: Runnable, body: ChatBody, key_id: str | None, run_id: str, thread: ThreadRow, stream: bool
+    found: Runnable,
+    body: ChatBody,
+    key_id: str | None,
+    run_id: str,
+    thread: ThreadRow,
+    stream: bool,
+    budgets: tuple[Budget, ...],
 ) -> RunRequest:
     settings = found.workflow.settings
     return RunRequest(
@@ -106,6 +113,7 @@ def _run_request(
         on_disconnect=settings.on_disconnect,
         disconnect_grace_s=settings.disconnect_grace_s,
         thread=thread,
+        budgets=budgets,
         origin={"surface": "graph" if stream else "graph-json"},
         public=key_id is None,
         traceparent=request.environ.get("HTTP_TRACEPARENT"),

@@ -18,7 +18,7 @@ from app.store.threads import ThreadRow
 from app.streams.rights import Rights
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
-from app.web import streaming
+from app.web import starting, streaming
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.entering import enter
@@ -26,6 +26,7 @@ from app.web.errors import unauthorized
 from app.web.http import client_address, read_object, refuse_idempotency_key
 
 if t.TYPE_CHECKING:
+    from app.engine.budgets import Budget
     from app.engine.services import Services
 
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+")
@@ -54,10 +55,11 @@ class RunEventsView:
         found = self._catalog.find(workflow_id, None, g.get("generation"))
         check_ready(found, self._services, public=anonymous)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
-        self._services.runs.admit(who.key_id, address)
+        budgets = starting.let_start(self._services, who, found, address)
         run_id = self._services.clock.new_id("run")
         thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)
-        return self._stream(_run_request(found, body, who, run_id, thread), body, who, address)
+        run_request = _run_request(found, body, who, run_id, thread, budgets)
+        return self._stream(run_request, body, who, address)
 
     def _stream(self, run_request: RunRequest, body: RunsBody, who: Caller, address: str) -> Response:
         # Whoever starts a run with a key has the run's own key.
@@ -74,7 +76,14 @@ class RunEventsView:
         return streaming.respond_run(self._services, run_request, RunEvents(options), {}, address)
 
 
-def _run_request(found: Runnable, body: RunsBody, who: Caller, run_id: str, thread: ThreadRow) -> RunRequest:
+def _run_request(
+    found: Runnable,
+    body: RunsBody,
+    who: Caller,
+    run_id: str,
+    thread: ThreadRow,
+    budgets: tuple[Budget, ...],
+) -> RunRequest:
     settings = found.workflow.settings
     return RunRequest(
         run_id=run_id,
@@ -89,6 +98,7 @@ def _run_request(found: Runnable, body: RunsBody, who: Caller, run_id: str, thre
         disconnect_grace_s=settings.disconnect_grace_s,
         show_thinking=body.include_thinking,
         thread=thread,
+        budgets=budgets,
         origin={"surface": "runs", "events": body.events, "includeThinking": body.include_thinking},
         public=who.key_id is None,
         traceparent=request.environ.get("HTTP_TRACEPARENT"),

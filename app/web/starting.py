@@ -1,0 +1,111 @@
+"""Letting a run start: is there room, is there something left to use, were not too many started.
+
+Law of this room: asked once a run, when everything else that could refuse it has been looked at, but before it enters
+a thread and before anything of it is written. The order is: room in this process (503, 429), budgets that are used up
+(429), rate limits (429), so that a request which could not start is not counted as one that did. A thread that is
+busy or gone is found out later: such a request counts.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from app.clock import rfc3339
+from app.engine import budgets
+from app.engine.budgets import Budget
+from app.schemas.limits import BudgetLimit, stored_budget, stored_rates
+from app.web import limits
+from app.web.limits import Asked
+
+if t.TYPE_CHECKING:
+    from app.engine.services import Services
+    from app.store.chats import ChatRow
+    from app.web.auth import Caller
+    from app.web.catalog import Runnable
+    from app.web.visitors import Visitor
+
+#: Keys, and not the owner, who has signed in.
+_KEY = "key_"
+
+
+def let_start(services: Services, who: Caller, found: Runnable, address: str) -> tuple[Budget, ...]:
+    """Let a caller start a run, with a key or, of a public workflow, without one.
+
+    :param address: of the client.
+    :returns: the run's budgets.
+    :raises ApiError: 503 ``draining`` or ``at_capacity``; 429 ``budget_exceeded`` or ``rate_limited``, with
+        ``Retry-After``.
+    """
+    services.runs.admit(who.key_id, address)
+    settings = services.settings
+    if who.key_id is None:
+        held = _budgets(found, None, None)
+        _check(services, held, public=True)
+        limits.check_all(
+            Asked("address", limits.party(address), settings.rate_limit_address),
+            Asked("workflow", found.workflow_id, settings.rate_limit_chat),
+        )
+        return held
+    held = _budgets(found, f"key:{who.key_id}", who.budget)
+    _check(services, held, public=False)
+    rates = settings.rate_limit_key if who.rates is None else who.rates
+    if rates and who.key_id.startswith(_KEY):
+        limits.check("key", who.key_id, rates)
+    return held
+
+
+def let_visitor_start(
+    services: Services, chat: ChatRow, visitor: Visitor, found: Runnable, address: str
+) -> tuple[Budget, ...]:
+    """Let a visitor of a chat start a run; see :func:`let_start`.
+
+    An address is counted where a visitor can become another one by forgetting who he is.
+    """
+    services.runs.admit(visitor.subject, address)
+    settings = services.settings
+    held = _budgets(found, f"chat:{chat.id}", stored_budget(chat.budget))
+    _check(services, held, public=True)
+    asked = [Asked("visitor", f"{chat.id}/{visitor.id}", settings.rate_limit_visitor)]
+    if chat.auth_type in ("public", "password"):
+        asked.insert(0, Asked("address", f"{chat.id}/{limits.party(address)}", settings.rate_limit_address))
+    own = stored_rates(chat.rate_limit)
+    asked.append(Asked("chat", chat.id, settings.rate_limit_chat if own is None else own))
+    limits.check_all(*asked)
+    return held
+
+
+def spent(services: Services, subject: str, budget: t.Any) -> dict[str, t.Any] | None:
+    """What a key or a chat has used of its budget in the day or the month that it is for, as the API says it; None: it
+    has none that is counted over runs.
+
+    :param subject: ``key:<id>`` or ``chat:<id>``. :param budget: as it is stored.
+    """
+    limit = stored_budget(budget)
+    if limit is None or limit.period == "run":
+        return None
+    held, now = _held(subject, limit), services.clock.now_ms()
+    used = services.store.spending.read(subject, budgets.period_of(held, now))
+    body: dict[str, t.Any] = {"tokens": used.tokens, "cost": round(used.cost, 10), "period": limit.period}
+    return {**body, "resetsAt": rfc3339(budgets.resets_at_ms(held, now))}
+
+
+def _budgets(found: Runnable, subject: str | None, own: BudgetLimit | None) -> tuple[Budget, ...]:
+    """Those of the workflow and of who asks."""
+    each = found.workflow.settings.budget
+    if each is None and own is None:
+        return ()
+    held = []
+    if each is not None:
+        held.append(Budget(f"workflow:{found.workflow_id}", "run", each.tokens, each.cost))
+    if own is not None and subject is not None:
+        held.append(_held(subject, own))
+    return tuple(held)
+
+
+def _held(subject: str, limit: BudgetLimit) -> Budget:
+    return Budget(subject, limit.period, limit.tokens, limit.cost)
+
+
+def _check(services: Services, held: tuple[Budget, ...], *, public: bool) -> None:
+    if held:
+        budgets.check_start(held, services.store.spending, services.clock.now_ms(), public=public)
