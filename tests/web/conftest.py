@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,6 +105,13 @@ class Studio:
 @pytest.fixture
 def studio(tmp_path: Path) -> Iterator[Studio]:
     """See :class:`Studio`."""
+    with opened(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def opened(tmp_path: Path, more: Mapping[str, str] | None = None) -> Iterator[Studio]:
+    """A :class:`Studio` in a folder; ``more`` are further settings."""
     scripts = tmp_path / "scripts"
     scripts.mkdir()
     for name, steps in SCRIPTS.items():
@@ -116,6 +124,7 @@ def studio(tmp_path: Path) -> Iterator[Studio]:
             "STUDIO_MAX_STREAMS": "4",
             "STUDIO_MAX_STREAMS_PER_ADDRESS": "3",
             "STUDIO_TRUSTED_PROXIES": "0",
+            **(more or {}),
         }
     )
     databases.ready(settings)
