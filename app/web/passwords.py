@@ -33,7 +33,7 @@ _T = t.TypeVar("_T")
 def problem(password: str) -> str | None:
     """Why this cannot be set as a password; None: it can."""
     if len(password) < LEAST:
-        return f"give at least {LEAST} characters; a few words that do not belong together are easy to keep in mind"
+        return f"give at least {LEAST} characters"
     if len(password) > MOST:
         return f"give at most {MOST} characters"
     if len(set(password)) < 4:

@@ -46,6 +46,8 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+#: What a page keeps of the headers of an error.
+_KEPT = ("Retry-After", "WWW-Authenticate")
 _OLD_FORM = "This form was open for too long, or the browser keeps no cookies. Here is a new one; nothing was changed."
 _FOREIGN = (
     "The form came from another address than this server's. If it is behind a proxy, STUDIO_PUBLIC_URL has to name the "
@@ -122,16 +124,21 @@ def set_up(token: str) -> Response:
 def _setup(
     until: int | None, problem: str = "", status: int = 200, headers: t.Mapping[str, str] | None = None
 ) -> Response:
-    more: dict[str, t.Any] = {"until": _time(until), "problem": problem, "token": csrf.form_token(), "least": LEAST}
+    more: dict[str, t.Any] = {
+        "until": _time(until),
+        "problem": problem,
+        "token": csrf.form_token(),
+        "least": LEAST,
+    }
     return _page("setup.html", "Choose the owner's password", status, headers, up="../", **more)
 
 
 def _over() -> Response:
     message = (
-        "It was used, its time is over, or a newer one has taken its place. On the server, studio owner link makes "
-        "a new one. If you have set the password, sign in with it."
+        "It was used, its time is over, or a newer one has taken its place. If you have set the password, sign in "
+        "with it."
     )
-    return _page("notice.html", "This link does not work any more", 404, up="../", message=message)
+    return _page("notice.html", "This link does not work any more", 404, up="../", message=message, lost=True)
 
 
 # -- the account ---------------------------------------------------------------------------------------
@@ -147,11 +154,12 @@ def change() -> Response:
     form = csrf.form()
     new = form.get("new", "")
     if new != form.get("again"):
-        return _account(_NOT_THE_SAME, 400)
+        return _account(_NOT_THE_SAME, 400, wrong="new")
     try:
         session_api.change_password(form.get("current", ""), new)
     except ApiError as refused:
-        return _account(_said(refused), refused.status, refused.headers)
+        wrong = "new" if isinstance(refused, ValidationFailed) else "current"
+        return _account(_said(refused), refused.status, refused.headers, wrong=wrong)
     return _go("account?changed=1")
 
 
@@ -159,10 +167,18 @@ def _account(
     problem: str = "",
     status: int = 200,
     headers: t.Mapping[str, str] | None = None,
+    *,
     done: bool = False,
+    wrong: str = "",
 ) -> Response:
     session = t.cast(sessions.Session, sessions.current())
-    more: dict[str, t.Any] = {"until": _time(session.until * 1000), "problem": problem, "done": done, "least": LEAST}
+    more: dict[str, t.Any] = {
+        "wrong": wrong,
+        "until": _time(session.until * 1000),
+        "problem": problem,
+        "done": done,
+        "least": LEAST,
+    }
     return _page("account.html", "Signed in", status, headers, token=csrf.token(session.id), **more)
 
 
@@ -210,7 +226,7 @@ def _wrong_form() -> str:
 def _said(refused: ApiError) -> str:
     """A refusal in words for people."""
     if isinstance(refused, ValidationFailed):
-        return " ".join(f"The new password: {problem.message}." for problem in refused.details)
+        return " ".join(f"The new password cannot be set: {problem.message}." for problem in refused.details)
     return "That is not the password." if refused.code == "wrong_password" else refused.message
 
 
@@ -224,7 +240,7 @@ def _page(
     **more: t.Any,
 ) -> Response:
     html = render_template(template, title=title, up=up, file_url=file_url, **more)
-    kept = {name: value for name, value in (headers or {}).items() if name == "Retry-After"}
+    kept = {name: value for name, value in (headers or {}).items() if name in _KEPT}
     return Response(html, status, content_type="text/html; charset=utf-8", headers={**_HEADERS, **kept})
 
 
