@@ -113,7 +113,7 @@ def studio(tmp_path: Path) -> Iterator[Studio]:
 def opened(tmp_path: Path, more: Mapping[str, str] | None = None) -> Iterator[Studio]:
     """A :class:`Studio` in a folder; ``more`` are further settings."""
     scripts = tmp_path / "scripts"
-    scripts.mkdir()
+    scripts.mkdir(exist_ok=True)
     for name, steps in SCRIPTS.items():
         (scripts / f"{name}.yaml").write_text(yaml.safe_dump({"turns": [{"steps": steps}]}))
     (scripts / "tooling.yaml").write_text(yaml.safe_dump(TOOLING))
