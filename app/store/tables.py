@@ -43,7 +43,8 @@ catalog = Table(
 )
 
 #: ``hash`` is the SHA-256 of the whole key, which itself is stored nowhere; ``prefix`` is for people. ``last_used_at``
-#: lags behind by up to a minute. ``rate_limit`` and ``budget`` are JSON; NULL: no limit of its own.
+#: lags behind by up to a minute. ``rate_limit`` and ``budget`` are JSON; NULL: no limit of its own. ``revision`` counts
+#: what people change of the row, from 1.
 api_keys = Table(
     "api_keys",
     metadata,
@@ -59,6 +60,7 @@ api_keys = Table(
     Column("created_by", Text),
     Column("rate_limit", Text),
     Column("budget", Text),
+    Column("revision", BigInteger, nullable=False, server_default="1"),
 )
 
 #: ``document`` is the draft; ``live_version`` is NULL while nothing is deployed. ``revision`` counts the changes of the

@@ -22,7 +22,8 @@ _KEY_COLUMNS = (
 def upgrade() -> None:
     for name, kind in _KEY_COLUMNS:
         op.add_column("api_keys", sa.Column(name, kind))
-    op.add_column("workflows", sa.Column("revision", sa.BigInteger, nullable=False, server_default="1"))
+    for table in ("api_keys", "workflows"):
+        op.add_column(table, sa.Column("revision", sa.BigInteger, nullable=False, server_default="1"))
     for name in ("description", "created_by"):
         op.add_column("workflow_versions", sa.Column(name, sa.Text))
     _tables()
@@ -133,6 +134,7 @@ def downgrade() -> None:
         op.drop_table(table)
     for name in ("created_by", "description"):
         op.drop_column("workflow_versions", name)
-    op.drop_column("workflows", "revision")
+    for table in ("workflows", "api_keys"):
+        op.drop_column(table, "revision")
     for name, _ in reversed(_KEY_COLUMNS):
         op.drop_column("api_keys", name)
