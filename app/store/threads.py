@@ -82,6 +82,7 @@ class Threads:
         self._named = backend.prepare(
             known.where(*mine, c.name == bindparam("called")).with_for_update(of=threads)
         )
+        self._find = backend.prepare(known.where(*mine, c.name == bindparam("called")))
         self._claim = backend.prepare(
             update(threads).where(this).values(run_id=bindparam("run"), claimed_at=bindparam("at"))
         )
@@ -130,10 +131,14 @@ class Threads:
 
         return t.cast("ThreadRow | None", self._writer.submit(job, _ROW_BYTES).wait())
 
-    def named(self, workflow_id: str, key_id: str, name: str, run_id: str) -> ThreadRow:
+    def named(
+        self, workflow_id: str, key_id: str, name: str, run_id: str, *, alone: bool = False
+    ) -> ThreadRow:
         """The thread a caller calls ``name``, made when it is new. Its runs may overlap: the latest counts.
 
-        :returns: the thread, with ``run_id`` as its run; as it is while its run is paused.
+        :param alone: they may not.
+        :returns: the thread, with ``run_id`` as its run; as it is while its run is paused, and ``alone`` while it goes
+            on.
         """
         now = self._clock.now_ms()
         new = self._new(workflow_id, key_id, name, run_id)
@@ -143,7 +148,8 @@ class Threads:
             found = link.rows(self._named, asked)
             if found:
                 row = _row(found[0])
-                return row if row.paused else self._take(link, row, run_id, now)
+                taken = row.paused or (alone and row.busy(now))
+                return row if taken else self._take(link, row, run_id, now)
             link.insert(self._insert, [_values(new)])
             return new
 
@@ -151,6 +157,15 @@ class Threads:
             return t.cast(ThreadRow, self._writer.submit(job, _ROW_BYTES).wait())
         except StoreFailed:  # another process may have made it in the same moment
             return t.cast(ThreadRow, self._writer.submit(job, _ROW_BYTES).wait())
+
+    def find(self, workflow_id: str, key_id: str, name: str) -> ThreadRow | None:
+        """The thread a caller calls ``name``.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        asked = {"workflow": text(workflow_id), "key": text(key_id), "called": text(name)}
+        found = self._backend.rows(self._find, asked)
+        return _row(found[0]) if found else None
 
     def leave(self, entered: ThreadRow) -> None:
         """Queue that the run that has entered will not run after all. Ignored when another has entered since.

@@ -16,10 +16,11 @@ if t.TYPE_CHECKING:
 
 def install(app: Flask, services: Services) -> None:
     """Put every route, check and handler on ``app``."""
-    from app.web import auth, chat_gates, errors, http, limits
+    from app.web import auth, chat_gates, chat_origins, errors, http, limits
 
     app.url_map.merge_slashes = False  # a doubled slash is a wrong path, not a redirect
     errors.install(app)
+    chat_origins.install(app)
     http.install(app)
     auth.install(app, services.store)
     limits.install(app, services)
@@ -27,6 +28,17 @@ def install(app: Flask, services: Services) -> None:
     chat_gates.install(app)
     _install_runs(app, services)
     _install_rest(app, services)
+    _install_chats(app, services)
+
+
+def _install_chats(app: Flask, services: Services) -> None:
+    """How workflows are deployed as chats, and what their visitors call."""
+    from app.web import chat, chat_config, chat_runs, chats
+
+    chats.install(app, services)
+    chat_config.install(app)
+    chat.install(app, services)
+    chat_runs.install(app, services)
 
 
 def _install_owner(app: Flask) -> None:

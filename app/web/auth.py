@@ -31,7 +31,8 @@ class Credential:
     """What one route asks of its caller.
 
     :ivar kind: ``open`` (anyone; a key is not looked at), ``key`` (a live key, or the owner's session), ``public`` (the
-        same, or neither where the workflow is public), ``owner`` (the owner's session; a key is not looked at).
+        same, or neither where the workflow is public), ``owner`` (the owner's session; a key is not looked at),
+        ``chat`` (whoever the chat's own gate lets in; a key is not looked at).
     :ivar scope: what the key must be allowed; ``admin`` holds every scope.
     :ivar own: what a key reaches of runs and threads. ``all``: every one. ``also``: without ``scope`` those it
         started. ``only``: just those it started, unless it is ``admin``.
@@ -40,7 +41,7 @@ class Credential:
 
     method: str
     rule: str
-    kind: t.Literal["open", "key", "public", "owner"]
+    kind: t.Literal["open", "key", "public", "owner", "chat"]
     scope: str = ""
     own: t.Literal["all", "also", "only"] = "all"
     bearer: bool = False
@@ -115,6 +116,18 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/capabilities", "open"),
     Credential("GET", "/static/<name>", "open"),
     Credential("GET", "/api/schemas/<surface>", "open"),
+    Credential("GET", "/api/chats", "key", "read"),
+    Credential("POST", "/api/chats", "key", "admin"),
+    Credential("GET", "/api/chats/<chat_id>", "key", "read"),
+    Credential("PATCH", "/api/chats/<chat_id>", "key", "admin"),
+    Credential("DELETE", "/api/chats/<chat_id>", "key", "admin"),
+    Credential("GET", "/api/chat/<slug>", "chat"),
+    Credential("POST", "/api/chat/<slug>", "chat"),
+    Credential("GET", "/api/chat/<slug>/runs/<run_id>", "chat"),
+    Credential("GET", "/api/chat/<slug>/runs/<run_id>/events", "chat"),
+    Credential("POST", "/api/chat/<slug>/runs/<run_id>/cancel", "chat", own="only"),
+    Credential("POST", "/api/chat/<slug>/runs/<run_id>/resume", "chat", own="only"),
+    Credential("GET", "/api/chat/<slug>/conversations/<path:conversation>", "chat"),
     Credential("GET", "/api/openapi.json", "open"),
     Credential("GET", "/api/docs", "open"),
 )
@@ -131,6 +144,7 @@ class Caller:
     scopes: frozenset[str]
     rates: Rates | None = None
     budget: BudgetLimit | None = None
+    expires_at: int | None = None
 
     def may(self, scope: str) -> bool:
         """Whether ``scope`` is among the caller's; ``admin`` includes all."""
@@ -162,7 +176,10 @@ class KeyCache:
         self._callers: dict[bytes, Caller] = {}
 
     def find(self, plaintext: str) -> Caller | None:
-        """The caller behind a key; None for an unknown or revoked one."""
+        """The caller behind a key; None for an unknown or revoked one.
+
+        :raises ApiError: 401 it has expired: whoever has its text may know.
+        """
         generation = g.generation = self._store.generation()
         if generation != self._generation:
             self._callers.clear()
@@ -174,10 +191,12 @@ class KeyCache:
             if row is None or row.revoked_at is not None:
                 return None
             rates, budget = stored_rates(row.rate_limit), stored_budget(row.budget)
-            caller = Caller(row.id, row.scopes, rates, budget)
+            caller = Caller(row.id, row.scopes, rates, budget, row.expires_at)
             if len(self._callers) >= _MAX_CACHED:
                 self._callers.clear()
             self._callers[digest] = caller
+        if not self._store.keys.use(str(caller.key_id), caller.expires_at):
+            raise unauthorized("The key in X-API-Key has expired. Create a key: studio key create --name N")
         return caller
 
 
@@ -206,7 +225,7 @@ def install(app: Flask, store: Store) -> None:
         method = "GET" if request.method == "HEAD" else request.method
         row = table[rule.rule, method]
         g.credential = row
-        g.caller = ANONYMOUS if row.kind == "open" else _authenticate(keys, row)
+        g.caller = ANONYMOUS if row.kind in ("open", "chat") else _authenticate(keys, row)
         return None
 
     app.before_request(check)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from app.clock import rfc3339
 from app.streams import references
-from app.streams.final import referring_calls
+from app.streams.final import RUNS_URL, referring_calls
 from app.streams.rights import Rights, strip_output
 
 if t.TYPE_CHECKING:
@@ -66,13 +66,15 @@ def run_body(row: Mapping[str, t.Any], *, details: bool) -> dict[str, t.Any]:
     return body
 
 
-def resume_block(row: Mapping[str, t.Any], asked: t.Sequence[DecisionRow]) -> dict[str, t.Any]:
+def resume_block(
+    row: Mapping[str, t.Any], asked: t.Sequence[DecisionRow], runs_url: str = RUNS_URL
+) -> dict[str, t.Any]:
     """How a paused run is continued, as in the answer that said that it paused; ``pauseIds`` are all that are open.
 
-    :param asked: its open decisions, oldest first.
+    :param asked: its open decisions, oldest first. :param runs_url: where the caller finds runs.
     """
     body: dict[str, t.Any] = {
-        "url": f"/api/runs/{row['id']}/resume",
+        "url": f"{runs_url}/{row['id']}/resume",
         "pauseId": asked[0].id if asked else "",
         "threadId": row["thread_id"] or "",
     }

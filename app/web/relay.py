@@ -33,6 +33,11 @@ ANSWER_S = 5.0
 _PIECE = 64 * 1024
 _SENT = (
     ("X-API-Key", "HTTP_X_API_KEY"),
+    ("Cookie", "HTTP_COOKIE"),
+    ("X-Studio-Visitor", "HTTP_X_STUDIO_VISITOR"),
+    ("Origin", "HTTP_ORIGIN"),
+    ("Host", "HTTP_HOST"),
+    ("X-Forwarded-Proto", "HTTP_X_FORWARDED_PROTO"),
     ("Accept", "HTTP_ACCEPT"),
     ("Last-Event-ID", "HTTP_LAST_EVENT_ID"),
     ("X-Sim-Stream-Protocol", "HTTP_X_SIM_STREAM_PROTOCOL"),

@@ -29,7 +29,7 @@ _FILTERS = {
     "conversationId": "conversation_id",
     "threadId": "thread_id",
 }
-_CURSOR = re.compile(r"run_[0-9A-Za-z_]{1,60}")
+CURSOR = re.compile(r"run_[0-9A-Za-z_]{1,60}")
 
 
 def index() -> Response:
@@ -68,7 +68,7 @@ def _read(key_id: str | None) -> tuple[RunFilter, str | None, int]:
 
     :raises ValidationFailed: with everything that is wrong with it.
     """
-    chosen, before, limit = read_filtered(_CURSOR, _FILTERS, STATUSES)
+    chosen, before, limit = read_filtered(CURSOR, _FILTERS, STATUSES)
     return RunFilter(key_id, **chosen), before, limit
 
 

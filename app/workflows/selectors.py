@@ -40,16 +40,13 @@ class Selection:
         return ".".join(self.path)
 
 
-def resolve(
-    selectors: Sequence[str], workflow: CompiledWorkflow, field: str = FIELD
-) -> tuple[Selection, ...]:
+def resolve(selectors: Sequence[str], workflow: CompiledWorkflow) -> tuple[Selection, ...]:
     """Selections for ``block.path`` texts, in their order, each once.
 
     The block is given by id or by name; case and spaces are ignored unless an id fits exactly. A block whose name
     has dots wins over a shorter one. ``parent/child.path`` is a field of a block inside the workflow that a block runs;
     ``block[0].path`` is one of the first of several instances that run at once.
 
-    :param field: where they sit, for the paths of problems.
     :raises ValidationFailed: some match no block, more than one, or no field the block's type can have.
     """
     found: list[Selection] = []
@@ -57,7 +54,7 @@ def resolve(
     for index, selector in enumerate(selectors):
         result = _resolve(selector, workflow)
         if isinstance(result, str):
-            problems.append(Problem(join(field, index), result))
+            problems.append(Problem(join(FIELD, index), result))
         elif result not in found:
             found.append(result)
     if problems:
