@@ -95,8 +95,9 @@ def _install_rest(app: Flask, services: Services) -> None:
 
 def _install_management(app: Flask, services: Services) -> None:
     """What workflows, keys and files are changed with, and who did."""
-    from app.web import audit, versions, workflows
+    from app.web import audit, keys, versions, workflows
 
     workflows.install(app, services)
     versions.install(app, services)
+    keys.install(app)
     audit.install(app)
