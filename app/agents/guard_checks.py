@@ -18,7 +18,8 @@ from app.errors import BlockError
 from app.schemas import derive, json_schema, patterns
 from app.schemas.paths import did_you_mean, join, shown
 from app.workflows import template_syntax
-from plugins.spec.blocks import BlockContext, Use
+from plugins.spec import BlockContext, Use
+from plugins.spec.detectors import finds
 
 MAX_CHECKS = 50
 _NAME: t.Any = {"doc": "How its decision is called. Default: its kind.", "nonempty": True, "most": 64}
@@ -246,7 +247,7 @@ def _count(asked: _Asked, name: str) -> int:
     if detector is None:
         raise BlockError("guardrail_failed", f"There is no detector {name} any more; see studio plugins.")
     try:
-        return sum(1 for _ in detector.find(asked.text))
+        return len(finds(detector.find(asked.text)))
     except Exception as error:  # a plugin's: what it could not look at has not passed
         message = f"The detector {name} failed, so the text was not let through."
         raise BlockError("guardrail_failed", message, detail=repr(error)[:2000]) from error

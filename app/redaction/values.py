@@ -33,10 +33,10 @@ class ValueMask:
 
     def __init__(self, values: Iterable[str]) -> None:
         long_enough = {value for value in values if len(value) >= SHORTEST}
-        forms = {form for value in long_enough for form in _forms(value) if len(form) >= SHORTEST}
+        forms = {form for value in long_enough for form in forms_of(value) if len(form) >= SHORTEST}
         # The longest first: a form inside of another must not leave the rest of it standing.
         self._forms = tuple(sorted(forms, key=len, reverse=True))
-        self._cores = tuple({core for value in long_enough for core in _cores(value)})
+        self._cores = tuple({core for value in long_enough for core in cores_of(value)})
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -91,7 +91,7 @@ def _made(values: frozenset[str]) -> ValueMask:
     return ValueMask(values)
 
 
-def _forms(value: str) -> Iterator[str]:
+def forms_of(value: str) -> Iterator[str]:
     """``value`` as it stands in a header, an address, a page, a JSON or a Python text."""
     for line in {value, value.strip(), *(line.strip() for line in value.splitlines())}:
         for case in {line, line.lower(), line.upper()}:
@@ -120,7 +120,7 @@ def _spelled(line: str) -> Iterator[str]:
     yield html.escape(line).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
 
 
-def _cores(value: str) -> Iterator[str]:
+def cores_of(value: str) -> Iterator[str]:
     """What base64 of anything that holds ``value`` holds, at each of the three places it may begin."""
     for charset in ("utf-8", "latin-1"):
         data = value.encode(charset, "replace")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from plugins.detectors import DETECTORS
 from plugins.spec import Detector
+from plugins.spec.detectors import finds
 
 BY_NAME: dict[str, Detector] = {detector.name: detector for detector in DETECTORS}
 
@@ -65,7 +66,7 @@ def marked(text: str) -> tuple[str, list[tuple[int, int]]]:
 @pytest.mark.parametrize(("name", "text"), FOUND)
 def test_it_finds(name: str, text: str) -> None:
     plain, spans = marked(text)
-    assert list(BY_NAME[name].find(plain)) == spans
+    assert finds(BY_NAME[name].find(plain)) == spans
 
 
 @pytest.mark.parametrize(("name", "text"), NOTHING)
@@ -82,13 +83,13 @@ NUMBERLIKE = st.text(alphabet="0123456789 .-/:()+@aFzDEé", max_size=300)
 
 
 @given(NUMBERLIKE)
-def test_spans_are_ordered_disjoint_and_within_the_bound(text: str) -> None:
+def test_spans_are_ordered_and_within_the_bound(text: str) -> None:
     for detector in DETECTORS:
         before = 0
         for start, end in detector.find(text):
             assert before <= start < end <= len(text)
             assert end - start <= detector.longest
-            before = end
+            before = start
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: t.cast(Detector, detector).name)

@@ -1,0 +1,121 @@
+"""Detectors as the filter uses them: checked, bounded, each with what stands in place of its matches.
+
+Law of this room: a detector is somebody's code. What it raises or answers that cannot be is a :class:`DetectorFailed`,
+which names it and never the text; whoever meets one tells nothing more.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import typing as t
+from collections.abc import Callable, Mapping
+from operator import index
+
+from app.redaction.policy import KIND, Policy
+from plugins.spec import Detector
+from plugins.spec.detectors import HoldsBack
+
+#: Seconds of the processor that one look at a text may take, and how many more for each million characters.
+LIMIT_S, LIMIT_S_PER_MILLION = 1.0, 2.0
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class DetectorFailed(Exception):
+    """A detector raised, answered nonsense, took too long or is not there."""
+
+
+class Finder(t.Protocol):
+    """Finds what is masked.
+
+    :ivar mask: what stands in place of a match. :ivar longest: most characters of one.
+    :ivar reach: characters before those it looks at that it has to see.
+    :ivar whole_numbers: whether it also looks at numbers as they stand in JSON.
+    """
+
+    mask: str
+    longest: int
+    reach: int
+    whole_numbers: bool
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The matches in ``text``, in order of their starts."""
+
+    def hold(self, text: str) -> int:
+        """From which place on ``text`` may still become part of a match."""
+
+
+class DetectorFinder:
+    """See :class:`Finder`: a detector of a plugin."""
+
+    __slots__ = ("_detector", "_holds", "_may", "longest", "mask", "name", "reach", "whole_numbers")
+
+    def __init__(self, detector: Detector, mask: str) -> None:
+        self._detector = detector
+        self.name = detector.name
+        self.mask = mask.replace(KIND, detector.name)
+        self.longest = detector.longest
+        self._may = _looker(getattr(detector, "signs", None))
+        self._holds = detector.holds if isinstance(detector, HoldsBack) else None
+        # One that says what it holds knows where its matches begin; of another one all is kept that might matter.
+        self.reach = 1 if self._holds is not None else self.longest + 1
+        self.whole_numbers = True
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """See :class:`Finder`. :raises DetectorFailed: it failed."""
+        if not self._may(text):
+            return []
+        text = encodable(text)
+        began = time.thread_time()
+        try:
+            found = [(index(start), index(end)) for start, end in self._detector.find(text)]
+            for start, end in found:
+                if not 0 <= start < end <= len(text) or end - start > self.longest:
+                    raise ValueError("its spans cannot be")
+            if any(found[place][0] < found[place - 1][0] for place in range(1, len(found))):
+                raise ValueError("its spans are in no order")
+        except Exception as error:
+            raise self._failed(type(error).__name__) from None
+        if time.thread_time() - began > LIMIT_S + len(text) / 1e6 * LIMIT_S_PER_MILLION:
+            raise self._failed("it took too long")
+        return found
+
+    def hold(self, text: str) -> int:
+        """See :class:`Finder`. :raises DetectorFailed: it failed."""
+        if self._holds is None:
+            return max(0, len(text) - self.longest - 1)
+        try:
+            place = self._holds(text)
+            if not 0 <= place <= len(text):
+                raise ValueError("no place in the text")
+        except Exception as error:
+            raise self._failed(type(error).__name__) from None
+        return place
+
+    def _failed(self, why: str) -> DetectorFailed:
+        return DetectorFailed(f"the detector {self.name} failed: {why}")
+
+
+def finders_of(policy: Policy, known: Mapping[str, Detector]) -> tuple[DetectorFinder, ...]:
+    """The detectors of a policy.
+
+    :param known: all there are, by name.
+    :raises DetectorFailed: one of them is not there.
+    """
+    missing = [name for name in policy.detectors if name not in known]
+    if missing:
+        raise DetectorFailed(f"there is no detector {missing[0]}")
+    names = policy.detectors or tuple(known)
+    return tuple(DetectorFinder(known[name], policy.mask) for name in names)
+
+
+def encodable(text: str) -> str:
+    """A text of the same length that every pattern takes: without lone surrogates."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def _looker(signs: t.Any) -> Callable[[str], t.Any]:
+    """Whether a text has one of some characters; without any, whether it has anything."""
+    if not isinstance(signs, str) or not signs:
+        return bool
+    return re.compile(f"[{re.escape(signs)}]").search

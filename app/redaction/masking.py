@@ -1,0 +1,89 @@
+"""What is masked in one place: some finders, on text, on JSON values, on text that comes piece by piece.
+
+Law of this room: what holds nothing comes back as it was, the very same object. Keys are masked as values are, and a
+number as the text it would be written as. Nothing is taken away but what was found.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from app import encoding
+from app.redaction.finders import Finder
+from app.redaction.sieve import Sieve, sieved
+
+#: Digits of a number that is looked at, at least and at most.
+_FEWEST, _MOST = 6, 40
+
+
+class Masking:
+    """See the module. Every method raises :class:`app.redaction.finders.DetectorFailed`."""
+
+    __slots__ = ("finders",)
+
+    def __init__(self, finders: Sequence[Finder]) -> None:
+        self.finders = tuple(finders)
+
+    def sieve(self) -> Sieve:
+        """For a text that comes piece by piece."""
+        return Sieve(self.finders)
+
+    def text(self, text: str) -> str:
+        """A whole text."""
+        return sieved(self.finders, text) if text else text
+
+    def value(self, value: t.Any) -> t.Any:
+        """A JSON value, or one that has a JSON form."""
+        try:
+            return self._value(value)
+        except RecursionError:  # as deep as that nobody reads it
+            return self.text(encoding.dumps(value).decode())
+
+    def _value(self, value: t.Any) -> t.Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, (int, float)):
+            return self._number(value)
+        if isinstance(value, Mapping):
+            return self._mapping(value)
+        if isinstance(value, (list, tuple)):
+            items = [self._value(item) for item in value]
+            same = all(new is old for new, old in zip(items, value, strict=True))
+            return value if same else items
+        plain = encoding.plain(value)
+        if type(plain) is type(value):  # it has no other form
+            return value
+        masked = self._value(plain)
+        return value if masked == plain else masked
+
+    def _mapping(self, value: Mapping[t.Any, t.Any]) -> Mapping[t.Any, t.Any]:
+        masked: dict[t.Any, t.Any] = {}
+        same = True
+        for key, item in value.items():
+            name, new = self._value(key), self._value(item)
+            same = same and name is key and new is item
+            masked[_unused(name, masked) if name is not key else name] = new
+        return value if same else masked
+
+    def _number(self, value: int | float) -> t.Any:
+        if isinstance(value, float):
+            if not value.is_integer() or abs(value) < 10**_FEWEST:
+                return value
+        elif not 10 ** (_FEWEST - 1) <= abs(value) < 10**_MOST:
+            return value
+        written = str(int(value))
+        masked = self.text(written)
+        return value if masked == written else masked
+
+
+def _unused(name: t.Any, taken: Mapping[t.Any, t.Any]) -> t.Any:
+    """A key that is not there yet: two that are masked are still two."""
+    if not isinstance(name, str) or name not in taken:
+        return name
+    number = 2
+    while f"{name} {number}" in taken:
+        number += 1
+    return f"{name} {number}"
