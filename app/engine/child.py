@@ -20,6 +20,7 @@ from app.workflows.compiled import MAX_DEPTH, CompiledBlock, Pinned, Region
 from plugins.spec.blocks import BodyResult
 
 if t.TYPE_CHECKING:
+    from app.engine.budgets import Meter
     from app.engine.durable import DurableRun
     from app.engine.emitter import Emitter
     from app.engine.following import Standing
@@ -51,6 +52,7 @@ class ChildRun:
         self.memories: RunMemories = outer.memories
         self.queue_time: QueueTime = outer.queue_time
         self.observer: RunObserver | None = outer.observer
+        self.meter: Meter | None = outer.meter
         self.standing: Standing = outer.standing
         self.durable: DurableRun | None = outer.durable
         self.caught: list[str] = []
