@@ -75,6 +75,12 @@ class SoftFailure(Frame, tag_field="event", tag="stream_error"):
     block_id: str | UnsetType = UNSET
 
 
+class Working(Frame, tag_field="event", tag="status"):
+    """To visitors of chats, at most every five seconds of silence: the run goes on."""
+
+    state: t.Literal["working"]
+
+
 class Missing(Frame, tag_field="event", tag="gap"):
     """For those who attach: the events from number `from` to number `to` cannot be told any more. No text and no open
     tool that is shown stands; the text that does follows, and the tools that are open.
@@ -132,7 +138,7 @@ class Share(Frame):
 
 
 class Usage(Frame):
-    """The usage of the run. `cost` is absent when the price of a call is unknown."""
+    """The usage of the run. `cost` is absent when the price of a call is unknown, `byModel` for visitors of chats."""
 
     tokens: Tokens
     duration_ms: Milliseconds
@@ -140,7 +146,7 @@ class Usage(Frame):
     queued_ms: Milliseconds
     human_wait_ms: Milliseconds
     by_block: dict[str, Share]
-    by_model: dict[str, Share]
+    by_model: dict[str, Share] | UnsetType = UNSET
     cost: Cost | UnsetType = UNSET
 
 
@@ -210,6 +216,7 @@ _NEGOTIATED = (
     ToolStart,
     ToolEnd,
     SoftFailure,
+    Working,
     Missing,
     Detached,
     Final,

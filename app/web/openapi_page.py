@@ -66,7 +66,7 @@ class _Page:
                     yield self._operation(path, method, operation)
 
     def _operation(self, path: str, method: str, operation: Mapping[str, t.Any]) -> dict[str, t.Any]:
-        parameters = operation.get("parameters", ())
+        parameters = [self._followed(each) for each in operation.get("parameters", ())]
         answers = [self._answer(status, self._followed(a)) for status, a in operation["responses"].items()]
         return {
             "id": operation["operationId"],
@@ -88,10 +88,11 @@ class _Page:
     def _body(self, body: Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
         if body is None:
             return None
-        ((media, content),) = body["content"].items()
+        (media, content), *also = body["content"].items()
         (given,) = [each["value"] for each in content.get("examples", {}).values()] or [None]
         return {
             "media": media,
+            "also": [name for name, _ in also],
             "required": body["required"],
             "type": self.words(content["schema"]),
             "members": self.members(self._followed(content["schema"])),

@@ -38,6 +38,7 @@ PAGES: dict[str, t.Callable[[], str]] = {
     "reference/tools.md": pages_plugins.tools,
     "reference/scripts.md": pages_plugins.scripts,
     "capabilities.md": pages_capabilities.page,
+    "_static/openapi.json": pages_code.openapi,
     **{f"events/{name}.json": partial(pages_code.event_schema, name) for name in SURFACES},
 }
 

@@ -38,7 +38,7 @@ def closed_document() -> dict[str, t.Any]:
         for answer in operation["responses"].values():
             stream = answer.get("content", {}).get("text/event-stream")
             if stream is not None and "x-frames" in stream["schema"]:
-                stream["itemSchema"] = _event(stream["schema"]["x-frames"])
+                stream["itemSchema"] = _event(stream.pop("schema")["x-frames"])
     return made
 
 
@@ -64,11 +64,23 @@ def _moved(schema: t.Any, name: str) -> t.Any:
 
 def _event(addresses: list[str]) -> dict[str, t.Any]:
     """One event of a stream, whose data is a frame of one of these surfaces."""
-    frames = [
-        {"$ref": f"#/components/schemas/{address.removeprefix('/api/schemas/')}"} for address in addresses
-    ]
-    return {
-        "type": "object",
-        "required": ["data"],
-        "properties": {"data": {"contentMediaType": "application/json", "contentSchema": {"anyOf": frames}}},
-    }
+    names = [address.removeprefix("/api/schemas/") for address in addresses]
+    plain = [{"$ref": f"#/components/schemas/{name}"} for name in names if name != "graph"]
+    found = [_with_data({"anyOf": plain})] if plain else []
+    return {"anyOf": [*found, *(_GRAPH if "graph" in names else ())]}
+
+
+def _with_data(schema: dict[str, t.Any], **more: t.Any) -> dict[str, t.Any]:
+    data = {"contentMediaType": "application/json", "contentSchema": schema}
+    return {"type": "object", "required": ["data"], "properties": {"data": data, **more}}
+
+
+def _graph() -> Iterator[dict[str, t.Any]]:
+    """Frames of the graph surface, which say in their `event:` line what they are."""
+    schema = FRAMES["graph"]()
+    for branch in schema["oneOf"]:
+        frame = schema["$defs"][branch["$ref"].rpartition("/")[2]]["properties"]
+        yield _with_data(_moved(frame["data"], "graph"), event=frame["event"])
+
+
+_GRAPH = tuple(_graph())

@@ -42,6 +42,7 @@ EVERY_FRAME: list[dict[str, t.Any]] = [
     {"event": "gap", "from": 1, "to": 7, "reason": "evicted"},
     {"event": "detached", "retryMs": 1000},
     {"event": "error", "error": "The model fell silent.", "code": "provider_idle", "blockId": "agent_1"},
+    {"event": "status", "state": "working"},
 ]
 
 
@@ -82,7 +83,7 @@ def test_every_branch_has_a_frame() -> None:
         ]
         assert len(fits) == 1
         seen += fits
-    assert sorted(seen) == list(range(11))
+    assert sorted(seen) == list(range(12))
 
 
 def objects(frame: t.Any) -> list[dict[str, t.Any]]:

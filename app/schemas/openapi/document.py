@@ -30,6 +30,12 @@ Streams are `text/event-stream`. What their frames hold is not part of OpenAPI 3
 `/api/schemas/{surface}`, named beside the answer.
 """
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
+#: Who may call routes that take no key.
+_WHO = {
+    "open": "Anybody.",
+    "owner": "The workspace owner, signed in.",
+    "chat": "Whoever the chat's own gate lets in.",
+}
 #: Methods of requests that may come with a body.
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -47,7 +53,7 @@ class Row(t.Protocol):
 
     @property
     def kind(self) -> str:
-        """``open``, ``key``, ``public`` or ``owner``."""
+        """``open``, ``key``, ``public``, ``owner`` or ``chat``."""
 
     @property
     def scope(self) -> str:
@@ -128,28 +134,30 @@ class _Maker:
         }
         return {name: value for name, value in made.items() if value not in ("", None) and value != {}}
 
-    def _parameters(self, described: Operation) -> Iterator[dict[str, t.Any]]:
+    def _parameters(self, described: Operation) -> Iterator[t.Any]:
         for name in _VARIABLE.findall(described.rule):
-            yield {
-                "in": "path",
-                "name": name,
-                "required": True,
-                "description": parts.PATHS[name],
-                "schema": {"type": "string", "minLength": 1, **parts.PATH_SCHEMAS.get(name, {})},
-            }
+            schema = {"type": "string", "minLength": 1, **parts.PATH_SCHEMAS.get(name, {})}
+            yield self._shared(name, "path", parts.PATHS[name], schema)
         if described.query is not None:
             yield from self._plugin.parameters(described.query, "query")
         for name in described.headers:
-            says, schema = parts.REQUEST_HEADERS[name]
-            yield {"in": "header", "name": name, "required": False, "description": says, "schema": schema}
+            yield self._shared(name, "header", *parts.REQUEST_HEADERS[name])
+
+    def _shared(self, name: str, where: str, says: str, schema: dict[str, t.Any]) -> str:
+        """A parameter of several routes, by the name under which apispec knows it."""
+        if name not in self._spec.components.parameters:
+            self._spec.components.parameter(name, where, {"description": says, "schema": schema})
+        return name
 
     def _body(self, described: Operation) -> dict[str, t.Any] | None:
         if described.body is None:
             return None
-        content: dict[str, t.Any] = {"schema": self._plugin.reference(described.body)}
+        schema = self._plugin.body(described.body, described.nulls, described.partial)
+        content: dict[str, t.Any] = {described.body_media: {"schema": schema}}
         if described.example is not None:
-            content["examples"] = {"body": {"value": described.example}}
-        return {"required": not described.body_optional, "content": {described.body_media: content}}
+            content[described.body_media]["examples"] = {"body": {"value": described.example}}
+        content |= {media: {"schema": {"type": "string"}} for media in described.also}
+        return {"required": not described.body_optional, "content": content}
 
     # -- answers -------------------------------------------------------------------------------
 
@@ -167,7 +175,7 @@ class _Maker:
                 content[JSON]["examples"] = {"answer": {"value": answer.example}}
         if answer.streams:
             content[STREAM] = stream(answer.streams)
-        made: dict[str, t.Any] = {"description": answer.says, "headers": _headers(answer)}
+        made: dict[str, t.Any] = {"description": answer.says, "headers": self._headers(answer)}
         if content:
             made["content"] = content
         if answer.links:
@@ -180,12 +188,12 @@ class _Maker:
     def _failure(self, status: int, codes: Sequence[str], described: Operation) -> t.Any:
         """An answer that says what is wrong; those that are alike are one component."""
         if status in described.page_errors:
-            headers = {"X-Request-Id": _header("X-Request-Id", True)}
+            headers = {"X-Request-Id": self._header("X-Request-Id", True)}
             content = {HTML: {"schema": {"type": "string"}}}
             return {"description": parts.STATUSES[status], "headers": headers, "content": content}
         shape = described.error or Error
         made = self._failed(status, codes, shape)
-        if len(codes) != 1:
+        if len(codes) != 1 or ANY_CODE in codes:
             return made
         name = f"{shape.__name__}{status}{_camel(codes[0])}"
         if name not in self._spec.components.responses:
@@ -202,15 +210,31 @@ class _Maker:
         if ANY_CODE in codes:
             named.append("that of the run's failure")
         says = f"{parts.STATUSES[status]} Codes: {', '.join(named)}."
-        headers = {"X-Request-Id": _header("X-Request-Id", True)}
+        headers = {"X-Request-Id": self._header("X-Request-Id", True)}
         for header, always in parts.ERROR_HEADERS.get(status, {}).items():
-            headers[header] = _header(header, always)
+            headers[header] = self._header(header, always)
+        if status == 401 and not parts.CHALLENGED.isdisjoint(codes):
+            headers["WWW-Authenticate"] = self._header("WWW-Authenticate", True)
         return {
             "description": says,
             "headers": headers,
             "content": {JSON: {"schema": schema}},
             "x-codes": known,
         }
+
+    def _headers(self, answer: Answer) -> dict[str, t.Any]:
+        found = {"X-Request-Id": self._header("X-Request-Id", True)}
+        found |= {name: self._header(name, True) for name in answer.headers}
+        return found | {name: self._header(name, False) for name in answer.maybe}
+
+    def _header(self, name: str, always: bool) -> dict[str, t.Any]:
+        says, schema = parts.HEADERS[name]
+        if not always:
+            return {"description": says, "schema": schema}
+        if name not in self._spec.components.headers:
+            made = {"description": says, "required": True, "schema": schema}
+            self._spec.components.header(name, made)
+        return {"$ref": f"#/components/headers/{name}"}
 
 
 def stream(surfaces: Sequence[str]) -> dict[str, t.Any]:
@@ -230,15 +254,13 @@ def security(row: Row) -> list[dict[str, t.Any]]:
     """What a caller has to send; the alternatives."""
     session: dict[str, t.Any] = {"session": [], "csrf": []} if row.method in _WRITES else {"session": []}
     keys = [{name: [row.scope]} for name in ("apiKey", *(("bearer",) if row.bearer else ()))]
-    return {"open": [], "owner": [session], "key": [*keys, session], "public": [*keys, session, {}]}[row.kind]
+    return {"owner": [session], "key": [*keys, session], "public": [*keys, session, {}]}.get(row.kind, [])
 
 
 def scope_words(row: Row) -> str:
     """Who may call, in words."""
-    if row.kind == "open":
-        return "Anybody."
-    if row.kind == "owner":
-        return "The workspace owner, signed in."
+    if row.kind in _WHO:
+        return _WHO[row.kind]
     said = {
         "all": f"A key with the scope `{row.scope}`.",
         "also": f"A key with the scope `{row.scope}`, or the key with the scope `run` that began it.",
@@ -260,7 +282,7 @@ def _errors(row: Row, described: Operation) -> dict[int, list[str]]:
         add(415, "unsupported_media_type")
     if described.query is not None and JSON in described.body_media and row.rule not in parts.LENIENT:
         add(400, "validation_failed")
-    if row.kind != "open" and described.tag != parts.PAGES:
+    if row.kind not in ("open", "chat") and described.tag != parts.PAGES:
         add(401, "unauthorized")
         if row.scope:
             add(403, "forbidden")
@@ -271,17 +293,6 @@ def _errors(row: Row, described: Operation) -> dict[int, list[str]]:
     for status, codes in described.errors.items():
         add(status, *codes)
     return found
-
-
-def _headers(answer: Answer) -> dict[str, t.Any]:
-    found = {"X-Request-Id": _header("X-Request-Id", True)}
-    found |= {name: _header(name, True) for name in answer.headers}
-    return found | {name: _header(name, False) for name in answer.maybe}
-
-
-def _header(name: str, always: bool) -> dict[str, t.Any]:
-    says, schema = parts.HEADERS[name]
-    return {"description": says, "schema": schema, **({"required": True} if always else {})}
 
 
 def _camel(code: str) -> str:

@@ -103,6 +103,23 @@ class Plugin(MarshmallowPlugin):
             return self._fields.field2property(derive.field_for(shape, {}))
         return self._fields.reference(schema)
 
+    def body(self, shape: t.Any, nulls: bool, partial: bool) -> dict[str, t.Any]:
+        """The schema of a body.
+
+        :param nulls: see :func:`app.schemas.derive.schema_for`. :param partial: nothing is required.
+        """
+        if not nulls:
+            return self.reference(shape)
+        made = derive.schema_for(shape)(partial=True) if partial else derive.schema_for(shape)()
+        found = self._fields.schema2jsonschema(made)
+        return self._named(f"{shape.__name__}Changes" if partial else shape.__name__, found)
+
+    def _named(self, name: str, schema: dict[str, t.Any]) -> dict[str, t.Any]:
+        assert self.spec is not None
+        if name not in self.spec.components.schemas:
+            self.spec.components.schema(name, schema)
+        return {"$ref": f"#/components/schemas/{name}"}
+
     def parameters(self, shape: t.Any, location: str) -> list[dict[str, t.Any]]:
         """The parameters that the members of a ``TypedDict`` are."""
         found: list[dict[str, t.Any]] = self._fields.schema2parameters(schema_of(shape), location=location)

@@ -51,7 +51,9 @@ class Operation:
     :ivar query: a ``TypedDict`` of its parameters. :ivar headers: request headers it looks at, by name of
         :data:`app.schemas.openapi.parts.REQUEST_HEADERS`.
     :ivar body: a dataclass of :mod:`app.schemas`, or a ``TypedDict``; None: it takes none.
-    :ivar body_media: how it comes. :ivar body_optional: an empty body is an empty object. :ivar example: of it.
+    :ivar body_media: how it comes; ``also``: in which other forms it may. :ivar body_optional: an empty body is an
+        empty object. :ivar nulls: null stands for what is not given. :ivar partial: it names what it changes.
+    :ivar example: of it.
     :ivar answers: by status. :ivar errors: codes by status, beyond those of every such route.
     :ivar error: the shape of errors. :ivar page_errors: its errors are pages.
     """
@@ -66,7 +68,10 @@ class Operation:
     headers: Sequence[str] = ()
     body: t.Any = None
     body_media: str = JSON
+    also: Sequence[str] = ()
     body_optional: bool = False
+    nulls: bool = False
+    partial: bool = False
     example: t.Any = None
     answers: Mapping[int, Answer] = field(default_factory=dict)
     errors: Mapping[int, Sequence[str]] = field(default_factory=dict)

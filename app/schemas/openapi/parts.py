@@ -16,6 +16,10 @@ PATHS: Mapping[str, str] = {
     "ref": "The `ref` of a large value.",
     "decision_id": "Id of a decision, `dec_…`.",
     "token": "What stands at the end of a link.",
+    "version": "Number of a version.",
+    "chat_id": "Id of a chat, `chat_…`.",
+    "slug": "Name of a chat in addresses.",
+    "conversation": "A visitor's name for a conversation.",
     "secret_name": "Name of a secret.",
     "document_id": "Id of a document, `doc_…`.",
     "name": "Name of a file.",
@@ -37,6 +41,10 @@ REQUEST_HEADERS: Mapping[str, tuple[str, dict[str, t.Any]]] = {
     ),
     "If-Match": ("The `ETag` of what is to be changed.", {"type": "string", "examples": ['"doc_01-3"']}),
     "If-None-Match": ("The `ETag` of what the caller has; a 304 says that it is still the same.", _TEXT),
+    "X-Studio-Visitor": (
+        "Who the visitor is, where cookies are blocked: what the answer before had under the same name.",
+        _TEXT,
+    ),
     "Last-Event-ID": (
         "Id of the last event there is already; newer than `after`, which an `EventSource` repeats unchanged.",
         {"type": "string", "examples": ["run_01ABCDEF:12"]},
@@ -54,6 +62,8 @@ HEADERS: Mapping[str, tuple[str, dict[str, t.Any]]] = {
     "RateLimit-Policy": ("Those limits.", _TEXT),
     "Retry-After": ("Seconds to wait.", {"type": "string", "pattern": "^[0-9]+$"}),
     "WWW-Authenticate": ("Where the key goes.", _TEXT),
+    "X-Studio-Visitor": ("Who the visitor is; only where the request had it.", _TEXT),
+    "X-Conversation-Id": ("Name of a conversation that has just begun.", _TEXT),
     "ETag": ("Of this state; for `If-Match` and `If-None-Match`.", _TEXT),
     "Location": ("Where it is.", _TEXT),
     "Vary": ("Which request headers the answer depends on.", _TEXT),
@@ -67,10 +77,13 @@ PAGES = "Pages"
 #: Groups of routes, in the order in which people read them.
 TAGS: Mapping[str, str] = {
     "Running": "Run workflows, waiting or streaming.",
+    "Workflows": "Drafts, and the versions that are deployed.",
+    "Chats": "Deploy workflows as chats.",
+    "Visitors": "What pages of a chat call.",
     "Runs": "Follow, read, stop and continue runs.",
     "Threads": "Conversations, and what agents remember of them.",
     "Decisions": "What runs ask people.",
-    "Management": "Workflows, versions, keys, files, and who changed what.",
+    "Management": "Keys, files, and who changed what.",
     "Owner": "The workspace owner's session and password.",
     "Secrets": "Credentials that workflows use by name.",
     "Documents": "Documents that agents search.",
@@ -104,7 +117,7 @@ SURFACES = ("agent-events-v1", "agent-text", "runs", "graph")
 PATH_SCHEMAS: Mapping[str, dict[str, t.Any]] = {"surface": {"enum": list(SURFACES)}}
 
 #: Routes that ignore parameters they do not know: pages, whose addresses people type.
-LENIENT = frozenset({"/account", "/capabilities", "/login", "/static/<name>"})
+LENIENT = frozenset({"/account", "/api/chat/sso/callback", "/capabilities", "/login", "/static/<name>"})
 
 #: What an error of each status means.
 STATUSES: Mapping[int, str] = {
@@ -128,10 +141,12 @@ STATUSES: Mapping[int, str] = {
 
 #: Headers of errors by status, and whether they always come.
 ERROR_HEADERS: Mapping[int, Mapping[str, bool]] = {
-    401: {"WWW-Authenticate": True},
     429: {"Retry-After": True, "RateLimit": False, "RateLimit-Policy": False},
     503: {"Retry-After": False},
 }
+
+#: Codes that come with a challenge.
+CHALLENGED = frozenset({"unauthorized", "wrong_password"})
 
 #: How callers say who they are.
 SECURITY: Mapping[str, dict[str, t.Any]] = {

@@ -85,7 +85,7 @@ class Usage(TypedDict):
     queuedMs: Annotated[int, {"doc": "How long it stood in line for its models.", "low": 0}]
     humanWaitMs: Annotated[int, {"doc": "How long it waited for people.", "low": 0}]
     byBlock: dict[str, Share]
-    byModel: dict[str, Share]
+    byModel: NotRequired[Annotated[dict[str, Share], {"doc": "Visitors of chats are not told."}]]
 
 
 RunStatus = t.Literal["completed", "failed", "cancelled", "timed_out"]

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 
 from app.schemas.openapi.operation import Operation
 from app.schemas.openapi.routes import (
+    chats,
     decisions,
     documents,
+    gates,
     graph,
     management,
     owner,
@@ -19,9 +21,24 @@ from app.schemas.openapi.routes import (
     secrets,
     server,
     threads,
+    workflows,
 )
 
-_MODULES = (running, runs, threads, decisions, graph, management, owner, secrets, documents, server)
+_MODULES = (
+    running,
+    workflows,
+    chats,
+    gates,
+    runs,
+    threads,
+    decisions,
+    graph,
+    management,
+    owner,
+    secrets,
+    documents,
+    server,
+)
 
 #: By route, as the credential table writes it: ``GET /api/runs``.
 OPERATIONS: Mapping[str, Operation] = {
