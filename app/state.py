@@ -70,7 +70,8 @@ class BlockState(msgspec.Struct):
     """One block instance. ``live``: text of the open turn; ``turn`` is -1 before the first and between turns.
 
     ``spoke``: an agent inside of it said something, or voted, for all to see. ``step``: the agent of a sequence that
-    has begun; ``debate``: the round of a debate that goes on. None when there is none.
+    has begun; ``debate``: the round of a debate that goes on. None when there is none. ``given``: what it runs with,
+    in draft runs.
     """
 
     block: str
@@ -93,6 +94,7 @@ class BlockState(msgspec.Struct):
     spoke: bool = False
     step: ev.SequenceStep | None = None
     debate: int | None = None
+    given: t.Any = None
 
     def standing_text(self) -> str:
         """The text of the block as a reader has it who is shown all of it."""
@@ -159,7 +161,7 @@ class RunState:
         if old is not None and old.status == "running":
             raise InvariantBroken(f"block {event.block} started twice")
         self.blocks[event.block] = BlockState(
-            event.block, event.type, event.name, "running", event.execution, ts
+            event.block, event.type, event.name, "running", event.execution, ts, given=event.given
         )
 
     def _block_finished(self, ts: int, event: ev.BlockFinished) -> None:

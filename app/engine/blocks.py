@@ -15,8 +15,9 @@ from gevent.event import Event
 from app import events as ev
 from app.agents import hashes
 from app.engine import instances, pins, settle
-from app.engine.context import RunningBlock
+from app.engine.context import RunningBlock, seen_by
 from app.engine.following import Bodies
+from app.engine.given import given
 from app.engine.instances import Inner
 from app.engine.replay import BlockEnd, Fault, block_hash
 from app.engine.scheduler import BlockRow
@@ -37,7 +38,10 @@ def run(run: Run, block: CompiledBlock, frame: Frame, outer: RunScope) -> BlockR
 
     :raises BlockError: it failed and nothing takes its failure up.
     """
-    return _Instance(run, block, frame, outer).run()
+    row = _Instance(run, block, frame, outer).run()
+    if block.id == run.request.stop_after and frame.owner is not None:
+        run.enough(frame.name(block.id))
+    return row
 
 
 class _Instance:
@@ -131,7 +135,8 @@ class _Instance:
                 return
             if standing.final_text or standing.partial:
                 run.emitter.emit(ev.AnswerRetracted(self.name, "iteration"))
-        run.emitter.emit(ev.BlockStarted(self.name, block.type.type_name, block.name, self._execution))
+        told = given(block, seen_by(run, self._frame)) if run.request.draft else None
+        run.emitter.emit(ev.BlockStarted(self.name, block.type.type_name, block.name, self._execution, told))
         run.emitter.flush()  # it may be silent for long
 
     def _running(self) -> BlockRow:

@@ -63,6 +63,7 @@ class ChildRun:
             version=pinned.version,
             workflow=pinned.workflow,
             input=given,
+            stop_after=None,
         )
         counted = (
             {name: state.execution for name, state in self.state.blocks.items()}
@@ -85,6 +86,9 @@ class ChildRun:
         """What its templates see of its own blocks, by their ids."""
         seen, path = self.state.visible(self.path), self.path
         return {name: output for name, output in seen.items() if self._fresh(path + name)}
+
+    def enough(self, block: str) -> None:
+        """A block of it is none with which the run ends."""
 
     def outputs(self) -> Mapping[str, Mapping[str, t.Any]]:
         """The outputs of its executed blocks, by their ids."""

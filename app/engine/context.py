@@ -135,12 +135,7 @@ class RunningBlock:
 
     def variables(self) -> Mapping[str, t.Any]:
         """What templates see: ``input``, ``blocks.<id>.<field>``, ``vars``, and ``loop`` inside of one."""
-        run, frame = self._run, self._frame
-        blocks: Mapping[str, t.Any] = run.visible()
-        if frame.suffix:  # what ran beside this block, and around it, in the same branch, under its plain id
-            blocks = {**blocks, **_beside(blocks, run.request.workflow.blocks, frame.suffix)}
-        seen = {"input": run.request.input, "blocks": blocks, "vars": run.request.workflow.variables}
-        return seen if frame.loop is None else {**seen, "loop": frame.loop}
+        return seen_by(self._run, self._frame)
 
     def take(self, *handles: str) -> None:
         """Leave by these handles instead of the plain edge."""
@@ -357,6 +352,15 @@ class RunningBlock:
     def run_blocking(self, fn: Callable[[], _T], waits: Waits) -> _T:
         """Run ``fn`` in the tool threads."""
         return self._services.threads.run(fn, t.cast(RunScope, waits))
+
+
+def seen_by(run: Run, frame: Frame) -> Mapping[str, t.Any]:
+    """What templates of a block in a frame see."""
+    blocks: Mapping[str, t.Any] = run.visible()
+    if frame.suffix:  # what ran beside this block, and around it, in the same branch, under its plain id
+        blocks = {**blocks, **_beside(blocks, run.request.workflow.blocks, frame.suffix)}
+    seen = {"input": run.request.input, "blocks": blocks, "vars": run.request.workflow.variables}
+    return seen if frame.loop is None else {**seen, "loop": frame.loop}
 
 
 @contextmanager

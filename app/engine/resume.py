@@ -36,7 +36,15 @@ log = logging.getLogger("studio.runs")
 #: Envelopes, or batches of them, that are looked at in one turn of the hub.
 _SLICE = 500
 #: Of a request, what its row does not hold.
-_STARTED = ("timeout_s", "on_disconnect", "disconnect_grace_s", "show_thinking", "traceparent")
+_STARTED = (
+    "timeout_s",
+    "on_disconnect",
+    "disconnect_grace_s",
+    "show_thinking",
+    "traceparent",
+    "draft",
+    "stop_after",
+)
 #: Of its row, what a request has.
 _ROW = ("workflow_id", "version", "key_id", "conversation_id", "input", "origin")
 

@@ -41,9 +41,13 @@ from app.errors import BlockError, RunError
 from app.state import RunState
 from app.store.errors import StaleOwner
 from app.workflows.compiled import CompiledBlock, Region
+from app.workflows.regions import upto
 from plugins.spec.blocks import BodyResult
 
 log = logging.getLogger("studio.runs")
+
+#: Why a scope is given up of which no more is wanted.
+ENOUGH = "enough"
 
 _CANCELLED: Mapping[str, ev.CancelCause] = {
     "client_disconnected": "client_disconnected",
@@ -95,6 +99,8 @@ class Run:
         self.standing = Standing()
         #: Blocks whose failure an error edge took up, in order.
         self.caught: list[str] = []
+        #: The block inside of others with whose end it is over.
+        self._enough = ""
         self._on_end = on_end
         self._starter: object = None
         self.readers = Readers(
@@ -257,13 +263,27 @@ class Run:
 
     def _root(self) -> Region:
         """What is scheduled first: from the start, or from the block that keeps the thread."""
-        root, thread = self.request.workflow.root, self.request.thread
+        root, thread = self._wanted(), self.request.thread
         if thread is None or thread.pinned is None:
             return root
         entry = pins.entry(self.request.workflow, thread.pinned)
         if self.resumption is None or not self.state.flow_changed:
             self.emitter.emit(ev.FlowChanged(entry))
         return root if entry is None else replace(root, entries=(entry,))
+
+    def _wanted(self) -> Region:
+        """Of the workflow's own blocks those that are to run."""
+        workflow, last = self.request.workflow, self.request.stop_after
+        if last is None:
+            return workflow.root
+        while (home := workflow.home(last)) is not None:
+            last = home
+        return upto(workflow.root, last)
+
+    def enough(self, block: str) -> None:
+        """A block inside of others has ended with which the run is over: whatever else goes on is given up."""
+        self._enough = self._enough or block
+        self.scope.cancel(ENOUGH)
 
     def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
         """See :func:`app.engine.region.run_body`."""
@@ -375,6 +395,8 @@ class Run:
             self._over()
 
     def _cancelled(self, cause: str) -> ev.Terminal:
+        if cause == ENOUGH:
+            return self._completed((self._enough,))
         if cause == "execution_timeout":
             return ev.RunTimedOut({})
         if cause in _CANCELLED:

@@ -25,6 +25,8 @@ class RunRequest:
     :ivar show_thinking: someone may see thinking, so the vendor is asked for it.
     :ivar thread: the thread it has entered; None outside of any.
     :ivar selections: what its starter selected of the outputs; None: nothing was selected.
+    :ivar draft: it is run by those who build it: what each block is given is told.
+    :ivar stop_after: id of the block with whose end it ends; None: it ends with its last.
     :ivar public: its starter has no key: errors and the end are told as to a visitor.
     :ivar redact: the policy of what it was deployed as; those of its agents and of the workflow hold beside it.
     :ivar budgets: what it may use, and of whose; see :mod:`app.engine.budgets`.
@@ -50,6 +52,8 @@ class RunRequest:
     public: bool = False
     redact: Policy | None = None
     budgets: tuple[Budget, ...] = ()
+    draft: bool = False
+    stop_after: str | None = None
 
     @property
     def thread_id(self) -> str | None:

@@ -16,6 +16,9 @@ from app.engine.emitter import Emitter
 from app.state import BlockState, RunState
 from app.workflows.compiled import RESPONSE, CompiledWorkflow
 
+#: What is told of blocks that are given up since their run is to end here.
+ENOUGH_TEXT = "The run ended before it."
+
 
 def turn(emitter: Emitter, state: BlockState) -> None:
     """End the open turn of a block: its attempt is over."""
@@ -42,7 +45,7 @@ def block(emitter: Emitter, state: BlockState, tool_status: ev.ToolStatus, now: 
 
 def run(emitter: Emitter, state: RunState, terminal: ev.Terminal, now: Callable[[], int]) -> None:
     """End everything a run left open, so that ``terminal`` may come."""
-    stopped = isinstance(terminal, (ev.RunCancelled, ev.RunTimedOut))
+    stopped = not isinstance(terminal, ev.RunFailed)
     status: ev.ToolStatus = "cancelled" if stopped else "error"
     for left in state.open_blocks():
         block(emitter, left, status, now)
@@ -60,7 +63,7 @@ def reason(terminal: ev.Terminal) -> tuple[str, str]:
         return "cancelled", ev.cancel_text(terminal.cause)
     if isinstance(terminal, ev.RunTimedOut):
         return "timed_out", ev.TIMEOUT_TEXT
-    return "completed", ""
+    return "cancelled", ENOUGH_TEXT  # of what went on when a run had what it was to come to
 
 
 def status_of(terminal: ev.Terminal) -> ev.RunStatus:

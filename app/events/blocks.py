@@ -30,12 +30,15 @@ class ChildStarted(RunEvent, frozen=True, gc=False):
 
 
 class BlockStarted(RunEvent, frozen=True, gc=False):
-    """A block instance began. ``execution`` counts from 1 (a loop runs a block again)."""
+    """A block instance began. ``execution`` counts from 1 (a loop runs a block again). ``given``: what it runs with, in
+    draft runs.
+    """
 
     block: str
     type: str
     name: str
     execution: int = 1
+    given: t.Any = None
 
 
 class BlockFinished(RunEvent, frozen=True, gc=False):

@@ -78,7 +78,7 @@ def _child_started(event: ev.ChildStarted) -> ev.RunEvent:
 
 
 def _block_started(event: ev.BlockStarted) -> ev.RunEvent:
-    return replace(event, name=event.block)
+    return replace(event, name=event.block, given=None)
 
 
 def _block_finished(event: ev.BlockFinished) -> ev.RunEvent:
@@ -102,6 +102,7 @@ def _block(state: BlockState) -> BlockState:
         message=text_for(code_for(state.code)) if failed else state.message,
         calls=calls,
         step=None if state.step is None else _step(state.step),
+        given=None,
     )
 
 

@@ -260,7 +260,7 @@ class CompiledWorkflow:
         return self._is_read(found) if self._responding else self._may_be_last(found)
 
     def hands_on(self, block: str) -> bool:
-        """Whether all that a block gives is in the run's output, whenever it ran: nothing chooses what of it is shown."""
+        """Whether all that a block gives is in the run's output whenever it ran: nothing chooses what is shown."""
         found = self.blocks[block]
         if self._responding:
             return not self._handed_whole.isdisjoint({block, *self._carriers(found)})

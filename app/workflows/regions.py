@@ -136,3 +136,23 @@ def _reached(start: Iterable[str], edges: Iterable[Edge]) -> set[str]:
                 reached.add(edge.target)
                 stack.append(edge.target)
     return reached
+
+
+def upto(region: Region, block: str) -> Region:
+    """Of a region what leads to a block, and that block itself."""
+    kept, behind = {block}, [block]
+    while behind:
+        for edge in region.incoming.get(behind.pop(), ()):
+            if edge.source not in kept:
+                kept.add(edge.source)
+                behind.append(edge.source)
+    edges = [
+        edge for found in region.outgoing.values() for edge in found if {edge.source, edge.target} <= kept
+    ]
+    return Region(
+        tuple(name for name in region.blocks if name in kept),
+        grouped(edges, lambda edge: edge.target),
+        grouped(edges, lambda edge: edge.source),
+        tuple(name for name in region.entries if name in kept),
+        region.leaves,
+    )
