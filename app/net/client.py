@@ -93,6 +93,7 @@ def fetch(
     waits: Waits,
     allow: Sequence[Network] = (),
     max_bytes: int = MAX_BYTES,
+    redirects: int = MAX_REDIRECTS,
     private: Collection[str] = (),
     mask: Mask = str,
 ) -> FetchResponse:
@@ -104,6 +105,7 @@ def fetch(
     :param waits: guards the blocking steps; cancellation closes the connection.
     :param allow: networks that may be reached although they are not public.
     :param max_bytes: longest answer; a longer one is refused, not cut.
+    :param redirects: most that are followed; one more is a failure.
     :param private: names of headers, lower case, that no other origin is sent.
     :param mask: takes secrets out of what the server said, before a failure repeats a part of it.
     :raises ToolFailed: the address is refused or wrong, the connection failed, the answer is too long, too late
@@ -114,7 +116,7 @@ def fetch(
     timer = get_hub().loop.timer(max(timeout_s, 0.001))
     timer.start(_expire, call)
     try:
-        return _followed(request, call)
+        return _followed(request, call, redirects)
     finally:
         timer.stop()
         timer.close()
@@ -122,13 +124,13 @@ def fetch(
             sock.close()
 
 
-def _followed(request: Request, call: _Call) -> FetchResponse:
-    for _ in range(MAX_REDIRECTS + 1):
+def _followed(request: Request, call: _Call, redirects: int) -> FetchResponse:
+    for _ in range(redirects + 1):
         answer = _exchange(request, call)
         if isinstance(answer, FetchResponse):
             return answer
         request = answer
-    raise ToolFailed(f"the server redirects more than {MAX_REDIRECTS} times; use the final address")
+    raise ToolFailed(f"the server redirects more than {redirects} times; use the final address")
 
 
 def _expire(call: _Call) -> None:

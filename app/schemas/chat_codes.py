@@ -1,4 +1,5 @@
-"""Bodies of ``/api/chat/{slug}/otp``: an address that wants a code, and the code (contract section 8).
+"""Bodies of the gates of chats: ``/api/chat/{slug}/session`` with a password, ``/api/chat/{slug}/otp`` with an address
+that wants a code, or has one (contract section 8).
 
 Law of this room: strict, as for all bodies. An address is one spelling afterwards: lower case, as it is compared and as
 mail is sent to it.
@@ -24,6 +25,15 @@ _CODE = re.compile(r"[0-9]{6}")
 
 
 @dataclass(frozen=True, slots=True)
+class PasswordShown:
+    """Who wants to get in."""
+
+    password: str | None = dataclasses.field(
+        default=None, metadata={"doc": "Of a chat that asks for one.", "most": 4096}
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class CodeWanted:
     """Who wants a code."""
 
@@ -36,6 +46,14 @@ class CodeGiven:
 
     email: str = dataclasses.field(metadata={"doc": "The address that the code went to.", "most": 320})
     otp: str = dataclasses.field(metadata={"doc": "The six digits of the e-mail.", "most": 20})
+
+
+def load_password(body: Mapping[str, t.Any]) -> PasswordShown:
+    """:raises ValidationFailed: 400 with every problem."""
+    parsed, problems = derive.load(PasswordShown, body)
+    if parsed is None:
+        raise ValidationFailed(in_document_order(body, problems))
+    return parsed
 
 
 def load_wanted(body: Mapping[str, t.Any]) -> CodeWanted:

@@ -69,5 +69,10 @@ def refused(chat: ChatRow, why: str = "") -> ApiError:
 
 
 def install(app: Flask) -> None:
-    """Let answers of ``app`` carry visitors' tokens."""
+    """Put the gates' own routes on ``app``, and let its answers carry visitors' tokens."""
+    from app.web import chat_session, email_gate, sso_gate
+
     visitors.install(app)
+    chat_session.install(app)
+    email_gate.install(app)
+    sso_gate.install(app)

@@ -7,8 +7,6 @@ a count is at its end nothing is written.
 
 from __future__ import annotations
 
-import ipaddress
-import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +14,7 @@ from flask import request
 
 from app.errors import ApiError
 from app.web.http import client_address, services
+from app.web.limits import party
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +57,5 @@ def too_many(what: str, seconds: int) -> ApiError:
 
 
 def network() -> str:
-    """Where this request is from, as far as one person can hardly change it: an address, of IPv6 the half that is
-    given to one connection.
-    """
-    sent = client_address(request.environ, services().settings.trusted_proxies)
-    try:
-        address = ipaddress.ip_address(sent.partition("%")[0])
-    except ValueError:
-        return sent[:64]
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(t.cast(t.Any, ipaddress.ip_network((address, 64), strict=False)))
+    """Who is behind the address of this request; see :func:`app.web.limits.party`."""
+    return party(client_address(request.environ, services().settings.trusted_proxies))

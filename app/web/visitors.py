@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import typing as t
 from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
 from flask import Flask, Response, g, request
 
@@ -137,6 +138,11 @@ def is_https() -> bool:
     return request.scheme == "https"
 
 
+def address() -> str:
+    """Where browsers reach this server: as it was told, else as this request did."""
+    return (services().settings.public_url or request.url_root).rstrip("/")
+
+
 def _cookie(chat_id: str) -> str:
     """Over TLS no other host of the domain can plant one of this name."""
     return f"{'__Host-' if is_https() else ''}studio_{chat_id}"
@@ -167,8 +173,11 @@ def _tell(response: Response) -> Response:
 
 def _is_framed(chat: ChatRow) -> bool:
     """Whether pages of other origins may show the chat in a frame."""
-    own = (services().settings.public_url or request.host_url).rstrip("/").lower()
-    return not chat.allowed_origins or any(origin.lower() != own for origin in chat.allowed_origins)
+    own = urlsplit(address())
+    return not chat.allowed_origins or any(
+        (urlsplit(origin).scheme, urlsplit(origin).netloc) != (own.scheme, own.netloc)
+        for origin in chat.allowed_origins
+    )
 
 
 def install(app: Flask) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flask import Response
 
+from app.clock import SystemClock
 from app.errors import ApiError
 from app.store.chats import ChatRow
 from app.web import chat_gates, passwords
@@ -18,7 +19,7 @@ PASSWORD = "correct horse battery"
 
 def make_chat(studio: Studio, auth_type: str = "public", slug: str = "help", **more: t.Any) -> ChatRow:
     """A chat of a workflow of its own."""
-    workflow = studio.deploy(document("scripted/hello"))
+    workflow = studio.deploy(document("scripted/plain"))
     if auth_type == "password":
         more.setdefault("password", passwords.hashed(PASSWORD))
     values = {"workflow_id": workflow, "slug": slug, "title": "Help", "auth_type": auth_type, **more}
@@ -67,3 +68,36 @@ def code_of(enter: t.Callable[[], t.Any]) -> str:
     except ApiError as refused:
         return refused.code
     return "in"
+
+
+class Later(SystemClock):
+    """The time that is set, and not the machine's."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        """See :class:`app.clock.Clock`."""
+        return super().now_ms() + self.ahead_ms
+
+    def monotonic(self) -> float:
+        """See :class:`app.clock.Clock`."""
+        return super().monotonic() + self.ahead_ms / 1000
+
+    def pass_(self, seconds: float) -> None:
+        """Let time pass."""
+        self.ahead_ms += round(seconds * 1000)
+
+
+def movable(studio: Studio) -> Later:
+    """A clock by which passes, codes and counts of ``studio`` go from now on."""
+    clock = Later()
+    studio.app.extensions["studio"].clock = clock
+    for part in (studio.store.chat_codes, studio.store.counters):
+        part._clock = clock
+    return clock
+
+
+def configure(studio: Studio, **settings: t.Any) -> None:
+    """Change settings of the running application."""
+    services = studio.app.extensions["studio"]
+    services.settings = replace(services.settings, **settings)
