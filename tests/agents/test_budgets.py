@@ -1,0 +1,308 @@
+"""Budgets of a run: wherever one is used up, the run ends once, in order, and tells whose it was who may know."""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+from collections.abc import Callable, Mapping
+
+import gevent.event
+import pytest
+
+from app import events as ev
+from app.engine import budgets
+from app.engine.budgets import Budget, check_start, period_of, resets_at_ms
+from app.errors import ApiError
+from app.store.spending import Spent
+from plugins.spec import Tool
+from tests.agents.conftest import Agents
+from tests.field.rig import Live, until
+from tests.field.wires import sse
+from tests.support.engine import agent, start
+from tests.support.graphs import graph
+from tests.support.vendor import Call
+
+#: Two dollars a million tokens in, ten out.
+MODEL = "priced/one"
+CALL = {"name": "calculator", "arguments": '{"expression":"6*7"}'}
+
+
+def turn(into: int, out: int, text: str = "", reason: str = "stop", *calls: str) -> Callable[[Call], None]:
+    """A turn that says ``text``, asks for calls with these ids, and states what it used."""
+
+    def say(call: Call) -> None:
+        if text:
+            call.text(text)
+        for index, name in enumerate(calls):
+            call.send({"tool_calls": [{"index": index, "id": name, "function": CALL}]})
+        call.send({}, "tool_calls" if calls else reason)
+        usage = {"prompt_tokens": into, "completion_tokens": out}
+        call.send_bytes(sse({"choices": [], "usage": usage}) + b"data: [DONE]\n\n")
+        call.end_body()
+
+    return say
+
+
+def begin(agents: Agents, document: Mapping[str, t.Any], *held: Budget, **options: t.Any) -> Live:
+    """Start a run within budgets."""
+    return Live(t.cast(t.Any, agents), *start(agents.services, document, budgets=held, **options))
+
+
+def run_budget(tokens: int | None = None, cost: float | None = None) -> Budget:
+    return Budget("workflow:wf_test", "run", tokens, cost)
+
+
+def assert_over(live: Live, whose: str = "this workflow") -> None:
+    """It ended by a budget, and is recorded so; what was open is settled."""
+    live.end()
+    assert isinstance(live.terminal, ev.RunFailed), live.terminal
+    assert (live.terminal.code, live.terminal.block) == ("budget_exceeded", None)
+    assert whose in live.terminal.message
+    row = live.row
+    assert (row["status"], row["cause"], row["error"]["code"]) == ("failed",) + ("budget_exceeded",) * 2
+    assert all(block["status"] != "running" for block in row["blocks"])
+
+
+def test_a_run_within_its_budget_is_like_any_other(agents: Agents) -> None:
+    live = begin(agents, agent(MODEL, tools=["calculator"]), run_budget(tokens=1000, cost=1.0))
+    turn(100, 10, "", "", "c1")(live.call())
+    turn(200, 10, "42")(live.call())
+    live.end()
+    assert live.output["content"] == "42"
+    assert live.ends == [("calculator", "success")]
+
+
+def test_it_ends_before_the_call_for_which_too_little_is_left(agents: Agents) -> None:
+    """Between turns: the tools of the last turn have run."""
+    live = begin(agents, agent(MODEL, tools=["calculator"]), run_budget(tokens=120))
+    turn(100, 10, "Let me see.", "", "c1")(live.call())
+    assert_over(live)
+    assert live.ends == [("calculator", "success")]
+    assert live.terminal.usage["tokens"]["total"] == 110
+    assert live.row["partial_text"] is None, "the turn with the call was over"
+
+
+@pytest.mark.parametrize("calls", [(), ("c1", "c2")])
+def test_the_call_that_uses_too_much_is_the_last(agents: Agents, calls: tuple[str, ...]) -> None:
+    """Its tools never run, and its text is no answer."""
+    live = begin(agents, agent(MODEL, tools=["calculator"]), run_budget(tokens=100))
+    turn(100, 1, "So it is", "stop", *calls)(live.call())
+    assert_over(live)
+    assert live.ends == [("calculator", "error")] * len(calls)
+    assert live.recorder.of(ev.ToolExecuting) == []
+    assert live.recorder.of(ev.AnswerSettled) == []
+    assert live.row["partial_text"] == {"agent_1": "So it is"}
+
+
+def test_to_the_last_token_is_within(agents: Agents) -> None:
+    live = begin(agents, agent(MODEL), run_budget(tokens=100))
+    turn(60, 40, "Yes.")(live.call())
+    assert live.end().output["content"] == "Yes."
+
+
+def test_money_is_counted_by_the_prices_that_are_known(agents: Agents) -> None:
+    spent = 100_000 * 2e-6 + 10_000 * 10e-6
+    for most, ends in ((spent, False), (spent * 0.999, True)):
+        live = begin(agents, agent(MODEL), run_budget(cost=most))
+        turn(100_000, 10_000, "Yes.")(live.call())
+        assert isinstance(live.end().terminal, ev.RunFailed) is ends
+    assert "US dollars a run" in live.terminal.message
+
+
+def test_a_model_without_a_price_does_not_count_and_that_is_said(
+    agents: Agents, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "studio.budgets")
+    document = agent("openai-compatible/x", tools=["calculator"])
+    live = begin(agents, document, run_budget(cost=0.01))
+    turn(10**6, 10**6, "", "", "c1")(live.call())
+    turn(10**6, 10**6, "42")(live.call())
+    assert live.end().output["content"] == "42"
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "openai-compatible/x" in line
+
+
+@pytest.mark.parametrize(
+    ("held", "own", "asked"),
+    [
+        (run_budget(tokens=500), None, 493),  # 500 less the prompt, by its length
+        (run_budget(tokens=500), 100, 100),
+        (run_budget(tokens=500), 5000, 493),
+        (run_budget(cost=0.004), None, 398),  # 398 of ten dollars a million, after the prompt for two
+        (run_budget(tokens=10**12), None, 10**12 - 7),
+    ],
+)
+def test_what_is_left_bounds_what_the_next_call_may_say(
+    agents: Agents, held: Budget, own: int | None, asked: int
+) -> None:
+    live = begin(agents, agent(MODEL, max_tokens=own), held)
+    call = live.call()
+    assert call.body["max_tokens"] == asked
+    turn(8, 2, "Yes.")(call)
+    assert live.end().output["content"] == "Yes."
+
+
+def test_an_answer_that_the_budget_cut_is_no_answer(agents: Agents) -> None:
+    live = begin(agents, agent(MODEL), run_budget(tokens=500))
+    turn(8, 480, "It was a dark and", "length")(live.call())
+    assert_over(live)
+    live = begin(agents, agent(MODEL, max_tokens=50), run_budget(tokens=500))
+    turn(8, 50, "It was a dark and", "length")(live.call())
+    assert live.end().output["finishReason"] == "length", "its own limit cut it"
+
+
+def test_what_a_failed_call_used_counts(agents: Agents) -> None:
+    live = begin(agents, agent(MODEL, retries=3), run_budget(tokens=100))
+    call = live.call()
+    call.send_bytes(sse({"choices": [], "usage": {"prompt_tokens": 90, "completion_tokens": 20}}))
+    call.send_bytes(sse({"error": {"message": "Too busy.", "type": "overloaded_error"}}))
+    call.end_body()
+    assert_over(live)
+
+
+def test_an_error_edge_or_another_try_does_not_take_it_up(agents: Agents) -> None:
+    blocks = [
+        ("a", "agent", {"model": MODEL, "prompt": "hi", "retries": 2}),
+        ("b", "set", {"values": {"x": "caught"}}),
+    ]
+    live = begin(agents, graph(blocks, "start > a", "a -error> b"), run_budget(tokens=100))
+    turn(90, 20, "Too much")(live.call())
+    assert_over(live)
+
+
+def test_branches_end_wherever_they_are(agents: Agents) -> None:
+    """One uses it up while another hears its model, and a third waits for a tool."""
+
+    def hold(arguments: t.Any, context: t.Any) -> t.Any:
+        with context.waits.wait():
+            gevent.event.Event().wait()
+
+    agents.services.plugins.tools["calculator"] = Tool("calculator", "Holds.", {"type": "object"}, hold)
+    blocks = [
+        (name, "agent", {"model": MODEL, "prompt": name, "tools": ["calculator"] if name == "c" else []})
+        for name in "abc"
+    ]
+    document = graph(blocks, "start > a", "start > b", "start > c")
+    live = begin(agents, document, run_budget(tokens=1000))
+    calls = {call.body["messages"][-1]["content"]: call for call in (live.call() for _ in blocks)}
+    turn(10, 1, "", "", "c1")(calls["c"])
+    live.until(ev.ToolExecuting)
+    calls["b"].text("Half ")
+    live.until(ev.TextDelta)
+    turn(990, 20, "All of it")(calls["a"])
+    assert_over(live)
+    assert calls["b"].left.wait(20)
+    assert live.row["partial_text"]["b"] == "Half "
+    assert live.ends == [("calculator", "error")]
+
+
+def test_a_child_counts_in_its_parent(agents: Agents) -> None:
+    from tests.engine.flows import save, start_saved
+
+    save(agents.services, inner={**agent(MODEL), "name": "inner"})
+    blocks = [("sub", "workflow", {"workflow": "inner", "input": {"message": "hi"}})]
+    save(agents.services, outer={**graph(blocks, "start > sub"), "name": "outer"})
+    live = Live(
+        t.cast(t.Any, agents), *start_saved(agents.services, "outer", budgets=(run_budget(tokens=100),))
+    )
+    turn(90, 20, "Too much")(live.call())
+    assert_over(live)
+    assert live.row["usages"][0]["block"] == "sub/agent_1"
+
+
+def test_a_secret_vote_is_counted_as_one(agents: Agents) -> None:
+    """Nothing tells at whose ballot it was used up."""
+    voters = [{"model": MODEL, "prompt": f"voter {n}"} for n in range(3)]
+    vote = {"voters": voters, "options": ["yes", "no"], "secret": True}
+    live = begin(agents, graph([("v", "vote", vote)], "start > v"), run_budget(tokens=200))
+    for call in [live.call() for _ in voters]:
+        assert call.body["max_tokens"] > 100, "all had the same left"
+        turn(60, 20, "yes")(call)
+    assert_over(live)
+    (used,) = live.recorder.of(ev.UsageReported)
+    assert used.block == "v"
+    assert "voter" not in str(live.terminal)
+
+
+def test_visitors_learn_nothing_of_it_and_the_record_says_whose_it_was(agents: Agents) -> None:
+    held = Budget("chat:chat_1", "run", tokens=100)
+    live = begin(agents, agent(MODEL), held, public=True)
+    turn(100, 1, "So")(live.call())
+    assert_over(live, budgets.NEUTRAL)
+    assert live.row["error"]["detail"] == "The budget of this chat is used up: 100 tokens a run."
+
+
+# -- what several runs share -----------------------------------------------------------------------
+
+
+def test_runs_at_the_same_time_share_a_budget(agents: Agents) -> None:
+    held = Budget("key:key_1", "day", tokens=100)
+    one, other = (begin(agents, agent(MODEL), held) for _ in range(2))
+    first, second = one.call(), one.call()
+    turn(60, 10, "Yes.")(first)
+    until(lambda: one.run.done.is_set() or other.run.done.is_set(), "one has ended")
+    turn(60, 10, "Yes.")(second)
+    ends = sorted((live.end() for live in (one, other)), key=lambda live: live.row["ended_at"])
+    assert isinstance(ends[0].terminal, ev.RunCompleted)
+    assert_over(ends[1], "this API key is used up: 100 tokens a day (UTC)")
+    spending, now = agents.services.store.spending, agents.services.clock.now_ms()
+    assert spending.read("key:key_1", period_of(held, now)) == Spent(140, pytest.approx(2 * 0.00022))
+    with pytest.raises(ApiError) as refused:
+        check_start((held,), spending, now, public=False)
+    assert (refused.value.status, refused.value.code) == (429, "budget_exceeded")
+    wait = int(refused.value.headers["Retry-After"])
+    assert resets_at_ms(held, now) - 1000 < now + wait * 1000 < resets_at_ms(held, now) + 1000
+    with pytest.raises(ApiError) as told:
+        check_start((held,), spending, now, public=True)
+    assert told.value.message == budgets.NEUTRAL
+    check_start((Budget("key:key_2", "day", tokens=100),), spending, now, public=False)
+    check_start((run_budget(tokens=1),), spending, now, public=False)
+
+
+def test_the_tightest_of_several_counts(agents: Agents) -> None:
+    wide, narrow = Budget("key:key_3", "month", tokens=10**6), run_budget(tokens=500)
+    live = begin(agents, agent(MODEL), wide, narrow)
+    call = live.call()
+    assert call.body["max_tokens"] == 493
+    turn(600, 1, "So")(call)
+    assert_over(live, "this workflow")
+    now = agents.services.clock.now_ms()
+    assert agents.services.store.spending.read("key:key_3", period_of(wide, now)).tokens == 601, "all counts"
+
+
+def test_what_a_stopped_run_used_counts(agents: Agents) -> None:
+    held = Budget("key:key_4", "day", tokens=10**6)
+    live = begin(agents, agent(MODEL), held)
+    call = live.call()
+    call.send_bytes(sse({"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 3}}))
+    call.text("Half")
+    live.until(ev.TextDelta)
+    assert live.run.cancel("stop_requested")
+    assert isinstance(live.end().terminal, ev.RunCancelled)
+    now = agents.services.clock.now_ms()
+    assert agents.services.store.spending.read("key:key_4", period_of(held, now)).tokens == 73
+
+
+# -- over a pause ----------------------------------------------------------------------------------
+
+
+def test_a_run_that_goes_on_after_a_pause_keeps_counting(agents: Agents) -> None:
+    """Another process has taken it up, with its budgets and with what it had used."""
+    tools = [{"name": "calculator", "approval": "always"}]
+    live = begin(agents, agent(MODEL, tools=tools), run_budget(tokens=400))
+    turn(100, 50, "Let me see.", "", "c1")(live.call())
+    assert live.run.done.wait(20)
+    assert live.run.paused is not None
+    store = agents.services.store
+    (asked,) = store.decisions.open_of_run(live.run.id)
+    assert store.decisions.answer(asked.id, {"decision": "approve"}, "key_7")[0]
+    resumed = agents.services.runs.go_on(live.run.id)
+    assert resumed is not None
+    assert resumed is not live.run
+    call = live.call()
+    assert call.body["max_tokens"] < 250
+    turn(260, 1, "42")(call)
+    assert resumed.done.wait(20)
+    ends = [e.event for e in resumed.log if isinstance(e.event, ev.Terminal)]
+    assert [type(end) for end in ends] == [ev.RunFailed]
+    assert (live.row["cause"], live.row["usage"]["tokens"]["total"]) == ("budget_exceeded", 411)
