@@ -33,12 +33,13 @@ def install(app: Flask, services: Services) -> None:
 
 def _install_chats(app: Flask, services: Services) -> None:
     """How workflows are deployed as chats, and what their visitors call."""
-    from app.web import chat, chat_config, chat_runs, chats
+    from app.web import chat, chat_config, chat_page, chat_runs, chats
 
     chats.install(app, services)
     chat_config.install(app)
     chat.install(app, services)
     chat_runs.install(app, services)
+    chat_page.install(app)
 
 
 def _install_owner(app: Flask) -> None:
@@ -95,9 +96,10 @@ def _install_rest(app: Flask, services: Services) -> None:
 
 def _install_management(app: Flask, services: Services) -> None:
     """What workflows, keys and files are changed with, and who did."""
-    from app.web import audit, keys, versions, workflows
+    from app.web import audit, files, keys, versions, workflows
 
     workflows.install(app, services)
     versions.install(app, services)
     keys.install(app)
+    files.install(app)
     audit.install(app)

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 import typing as t
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -141,6 +141,37 @@ class Page:
             if time.monotonic() > until:
                 raise PageError(f"never: {condition}; the page is at {self.js('location.href')}")
             time.sleep(0.02)
+
+    def wait_for_error(self, part: str) -> None:
+        """Wait until the console has an error with this in it."""
+        until = time.monotonic() + SECONDS
+        while not any(part in error for error in self.errors):
+            if time.monotonic() > until:
+                raise PageError(f"no error says {part!r}; there are {self.errors}")
+            self.js("0")  # takes in what the browser has said meanwhile
+            time.sleep(0.02)
+
+    def frame(self, part: str) -> Callable[[str], None]:
+        """A frame of another site whose address ends like that: what is returned waits for a condition in it."""
+        until = time.monotonic() + SECONDS
+        while True:
+            targets = self.call("Target.getTargets")["targetInfos"]
+            found = [each for each in targets if each["type"] == "iframe" and each["url"].endswith(part)]
+            if found:
+                break
+            if time.monotonic() > until:
+                raise PageError(f"no frame shows {part}: {targets}")
+            time.sleep(0.02)
+        session = self.call("Target.attachToTarget", targetId=found[0]["targetId"], flatten=True)["sessionId"]
+
+        def wait(condition: str) -> None:
+            outer, self._session = self._session, session
+            try:
+                self.wait(condition)
+            finally:
+                self._session = outer
+
+        return wait
 
     def type(self, text: str) -> None:
         """Type into what has the focus."""

@@ -1,0 +1,379 @@
+// The page of a chat: lets a visitor in, sends what he says, shows what is answered, finds back after a reload.
+//
+// Law of this file: a message that was taken is followed to its end, whatever becomes of the connection; what is lost
+// on the way is asked for again, and nothing is sent twice.
+
+import { Api, Kept, Refused } from "./chat_api.js";
+import { frames, Told } from "./event_stream.js";
+import { Answer, asked, complete, make, toEnd, welcome } from "./chat_view.js";
+
+const MOST_FILES = 15;
+const MOST_BYTES = 50 * 1024 * 1024;
+const TRIES = 6;
+const PAUSED_MS = 5000;
+
+const $ = (id) => document.getElementById(id);
+const slug = document.body.dataset.slug;
+const api = new Api(slug);
+const conversation = new Kept(`studio-conversation:${slug}`);
+const later = (ms) => new Promise((done) => setTimeout(done, ms));
+let config = null;
+let files = [];
+let run = null;
+let reading = null;
+
+// -- what is shown -------------------------------------------------------------------------------------------------
+
+function notice(text) {
+  $("notice").textContent = text;
+  $("notice").hidden = !text;
+}
+
+function only(shown) {
+  for (const gate of document.querySelectorAll(".gate")) gate.hidden = gate.id !== shown;
+  $("say").hidden = shown !== null;
+  $("messages").hidden = shown !== null;
+  if (shown) $(shown).querySelector("input, a")?.focus();
+}
+
+function busy(is) {
+  $("stop").hidden = !is;
+  $("send").hidden = is;
+  $("anew").disabled = is;
+}
+
+function put(element) {
+  $("messages").append(element);
+  toEnd();
+}
+
+/** Look as the chat's owner wants it. Colours are set by the object model, which the page's policy allows. */
+function dress() {
+  const look = config.customization ?? {};
+  document.title = config.title;
+  $("title").textContent = config.title;
+  $("description").textContent = config.description ?? "";
+  $("description").hidden = !config.description;
+  const style = document.documentElement.style;
+  if (look.primaryColor) {
+    style.setProperty("--link", look.primaryColor);
+    style.setProperty("--on", readable(look.primaryColor));
+  }
+  const picture = look.logoUrl ?? look.imageUrl;
+  if (picture) $("logo").src = picture;
+  $("logo").hidden = !picture;
+  if (typeof look.placeholder === "string") $("text").placeholder = look.placeholder;
+  $("attach").hidden = !config.files;
+  $("leave").hidden = config.authType === "public";
+}
+
+/** Black or white: what can be read on a colour. */
+function readable(colour) {
+  const hex = colour.length === 4 ? [...colour.slice(1)].map((digit) => digit + digit).join("") : colour.slice(1);
+  const [red, green, blue] = [0, 2, 4].map((place) => {
+    const part = parseInt(hex.slice(place, place + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000" : "#fff";
+}
+
+// -- one answer ----------------------------------------------------------------------------------------------------
+
+/** Follow a run to its end, from `answer` on. */
+async function follow(first, told, view) {
+  reading = new AbortController();
+  busy(true);
+  let answer = first;
+  try {
+    for (let tries = 0; ; tries += 1) {
+      try {
+        answer ??= await api.follow(run, told.last, reading.signal);
+        if (answer.status === 204 || (await read(answer, told, view))) break;
+      } catch (problem) {
+        if (problem instanceof Refused && problem.status < 500) throw problem;
+        if (tries >= TRIES) throw problem;
+      }
+      answer = null;
+      if (told.last === null) Object.assign(told, new Told());
+      await later(Math.min(500 * 2 ** tries, 8000));
+    }
+    await ended(told, view);
+  } catch (problem) {
+    told.state = "failed";
+    view.show(told);
+    view.say(problem instanceof Refused ? problem.message : "The connection was lost. Load the page again.", "bad");
+  } finally {
+    busy(false);
+  }
+}
+
+/** Read frames until the last one; false when the connection has gone before. */
+async function read(answer, told, view) {
+  for await (const frame of frames(answer)) {
+    const last = told.take(frame);
+    view.show(told);
+    if (last) return true;
+  }
+  return false;
+}
+
+async function ended(told, view) {
+  const state = told.state === "done" || told.state === "failed" ? null : await api.run(run);
+  if (state?.status === "paused") return waits(state, told, view);
+  if (told.state === "working") told.state = state?.error ? "failed" : "done";
+  if (state?.error) told.error = state.error;
+  view.draw();
+  $("live").textContent = told.error ? told.error.message : `Answer: ${told.text().slice(0, 500)}`;
+}
+
+/** Something has to be decided: by the visitor, or by others, which is waited for. */
+async function waits(state, told, view) {
+  told.state = "paused";
+  view.draw();
+  $("live").textContent = "A decision is needed.";
+  let over = false;
+  for (const pause of state.pauses ?? []) {
+    view.ask(pause, async (body) => {
+      over = true;
+      told.state = "working";
+      try {
+        await follow(await api.decide(run, body), told, view);
+      } catch (problem) {
+        view.say(problem.message, "bad");
+      }
+    });
+  }
+  while (!over) {
+    await later(PAUSED_MS);
+    if (over) return;
+    const now = await api.run(run).catch(() => null);
+    if (now && now.status !== "paused") {
+      told.state = "working";
+      await follow(null, told, view);
+      return;
+    }
+  }
+}
+
+// -- what the visitor does -----------------------------------------------------------------------------------------
+
+async function say() {
+  const text = $("text").value;
+  if (run && !$("stop").hidden) return;
+  if (!text.trim() && !files.length) return;
+  notice("");
+  const sent = { input: text, ...(files.length && { files: await Promise.all(files.map(packed)) }) };
+  const name = conversation.get();
+  if (name) sent.conversationId = name;
+  busy(true);
+  let answer;
+  try {
+    answer = await api.say(sent);
+  } catch (problem) {
+    busy(false);
+    return refused(problem);
+  }
+  run = answer.headers.get("X-Run-Id");
+  if (!name) conversation.set(answer.headers.get("X-Conversation-Id"));
+  put(asked(text, files));
+  $("text").value = "";
+  grow();
+  files = [];
+  listFiles();
+  $("anew").hidden = false;
+  const view = new Answer();
+  const told = new Told();
+  put(view.element);
+  view.show(told);
+  await follow(answer, told, view);
+  $("text").focus();
+}
+
+function refused(problem) {
+  if (!(problem instanceof Refused)) return notice("The server cannot be reached. Try again.");
+  if (problem.code.startsWith("auth_required_")) return gate(problem);
+  const wait = problem.status === 429 && problem.retry ? ` Try again in ${words(problem.retry)}.` : "";
+  return notice(`${problem.message}${wait}`);
+}
+
+function words(seconds) {
+  if (seconds < 90) return `${seconds} seconds`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 90 ? `${minutes} minutes` : `${Math.round(minutes / 60)} hours`;
+}
+
+function packed(file) {
+  return new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done({ name: file.name, type: file.type || undefined, data: reader.result });
+    reader.onerror = () => failed(reader.error);
+    reader.readAsDataURL(file);
+  });
+}
+
+function listFiles() {
+  $("files").hidden = !files.length;
+  $("files").replaceChildren(
+    ...files.map((file) => {
+      const drop = make("button", "", "×");
+      drop.type = "button";
+      drop.setAttribute("aria-label", `Leave out ${file.name}`);
+      drop.addEventListener("click", () => {
+        files = files.filter((other) => other !== file);
+        listFiles();
+      });
+      return make("li", "", make("span", "", file.name), drop);
+    }),
+  );
+}
+
+function grow() {
+  const field = $("text");
+  field.rows = Math.min(8, field.value.split("\n").length);
+}
+
+// -- getting in ----------------------------------------------------------------------------------------------------
+
+let email = "";
+
+function gate(problem) {
+  const kind = problem.code.slice("auth_required_".length);
+  if (kind === "sso") {
+    const link = $("sso-link");
+    link.href = `${api.base}/sso`;
+    if (window.top !== window) {
+      // Where cookies of a frame are blocked, a sign-in inside of it would be forgotten.
+      link.href = location.href;
+      link.target = "_blank";
+      link.rel = "noopener";
+      link.textContent = "Open this chat in a window of its own";
+    }
+  }
+  only(kind);
+}
+
+function form(id, act) {
+  const element = $(id);
+  element.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const said = element.querySelector(".problem");
+    const button = element.querySelector("button.main");
+    button.disabled = true;
+    said.hidden = true;
+    try {
+      await act();
+    } catch (problem) {
+      const wait = problem.retry ? ` Try again in ${words(problem.retry)}.` : "";
+      said.textContent = `${gateWords(problem)}${wait}`;
+      said.hidden = false;
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+function gateWords(problem) {
+  if (!(problem instanceof Refused)) return "The server cannot be reached. Try again.";
+  if (problem.code === "auth_required_password") return "This password is wrong.";
+  if (problem.code === "auth_required_email") return "This code is wrong, or no longer of use.";
+  return problem.message;
+}
+
+form("password", async () => {
+  await api.password($("password-text").value);
+  $("password-text").value = "";
+  await enter();
+});
+form("email", async () => {
+  email = $("email-text").value.trim();
+  const { validMs } = await api.code(email);
+  const time = Math.round(validMs / 60000);
+  $("code-hint").textContent = `If ${email} may get in, a code is on its way. It is good for ${time} minutes.`;
+  only("code");
+});
+form("code", async () => {
+  await api.redeem(email, $("code-text").value.replaceAll(" ", ""));
+  $("code-text").value = "";
+  await enter();
+});
+$("another").addEventListener("click", () => only("email"));
+
+// -- from the beginning --------------------------------------------------------------------------------------------
+
+async function enter() {
+  try {
+    config = await api.config();
+  } catch (problem) {
+    if (problem instanceof Refused && problem.code.startsWith("auth_required_")) return gate(problem);
+    only("none");
+    return notice(problem instanceof Refused ? problem.message : "The server cannot be reached. Load the page again.");
+  }
+  dress();
+  only(null);
+  if (!$("messages").childElementCount) await recall();
+  $("text").focus();
+}
+
+/** Show what was said before, and follow what is being answered. */
+async function recall() {
+  if (config.welcomeMessage) put(welcome(config.welcomeMessage));
+  const name = conversation.get();
+  if (!name) return;
+  let items = [];
+  try {
+    items = (await api.said(name)).items.reverse();
+  } catch (problem) {
+    if (problem.status === 404) conversation.set(null);
+    return;
+  }
+  for (const item of items) {
+    put(asked(item.input, item.files));
+    if (item.endedAt) put(complete(item).element);
+  }
+  $("anew").hidden = !items.length;
+  const open = items.at(-1);
+  if (!open || open.endedAt) return;
+  run = open.runId;
+  const view = new Answer();
+  const told = new Told();
+  put(view.element);
+  view.show(told);
+  follow(null, told, view);
+}
+
+$("say").addEventListener("submit", (event) => {
+  event.preventDefault();
+  say();
+});
+$("text").addEventListener("input", grow);
+$("text").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  say();
+});
+$("stop").addEventListener("click", () => api.stop(run).catch(refused));
+$("anew").addEventListener("click", () => {
+  conversation.set(null);
+  run = null;
+  $("messages").replaceChildren();
+  $("anew").hidden = true;
+  notice("");
+  if (config.welcomeMessage) put(welcome(config.welcomeMessage));
+  $("text").focus();
+});
+$("leave").addEventListener("click", async () => {
+  await api.leave().catch(() => {});
+  conversation.set(null);
+  location.reload();
+});
+$("file").addEventListener("change", () => {
+  const chosen = [...files, ...$("file").files];
+  $("file").value = "";
+  const bytes = chosen.reduce((sum, file) => sum + file.size, 0);
+  if (chosen.length > MOST_FILES || bytes > MOST_BYTES) return notice("At most 15 files, 50 MiB together.");
+  notice("");
+  files = chosen;
+  listFiles();
+});
+
+enter();

@@ -1,0 +1,290 @@
+"""The page of a chat, in a browser: nothing a model says becomes markup (field case EXPOSE-08), on desk and phone, behind
+each gate, after a reload, while the connection is lost, and inside another site's page."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.pages.conftest import CONTRAST
+from tests.support import sse
+from tests.support.approvals import fit_to_send
+from tests.support.browser import Page
+from tests.support.servers import Studio, studio
+
+ATTACK = "<img src=x onerror=window.__x=1>"
+#: Field case EXPOSE-08, and what else models write.
+ANSWER = f"""# A heading {ATTACK}
+
+{ATTACK} **{ATTACK}** `{ATTACK}` [click](javascript:window.__x=1) [fine](https://example.org/a) <script>window.__x=1</script>
+
+| Name | Price |
+|---|--:|
+| {ATTACK} | 12 |
+
+1. one
+2. two
+   - inner
+
+```html
+{ATTACK}
+{"long " * 60}
+```
+
+> Quoted {ATTACK}
+
+The end.
+"""
+SCRIPTS = {
+    "rich": [{"thinking": f"Let me {ATTACK} see."}, {"text": ANSWER, "chunk": 7}],
+    "looker": [{"text": "Let me look. "}, {"tool_call": {"name": "clock", "arguments": {}}}],
+    "slow": [{"text": "Begun. "}, {"stall": True}],
+}
+
+
+def document(model: str, **agent: t.Any) -> dict[str, t.Any]:
+    config = {"model": model, "prompt": "{{ input.message }}", **agent}
+    return {
+        "name": "Support",
+        "blocks": [{"id": "start", "type": "start"}, {"id": "agent_1", "type": "agent", "config": config}],
+        "edges": [{"source": "start", "target": "agent_1"}],
+    }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    folder = tmp_path_factory.mktemp("chats")
+    scripts = folder / "scripts"
+    scripts.mkdir()
+    for name, steps in SCRIPTS.items():
+        turns = [{"steps": steps}, {"steps": [{"text": "It is late."}]}]
+        (scripts / f"{name}.yaml").write_text(yaml.safe_dump({"turns": turns}))
+    environ = {"STUDIO_LIST_MODELS": "off", "STUDIO_SCRIPTS_DIR": str(scripts)}
+    with studio(folder / "data", environ) as made:
+        assert made.key
+        yield made
+
+
+def ask(server: Studio, method: str, path: str, body: t.Any = None) -> t.Any:
+    sent = None if body is None else json.dumps(body).encode()
+    headers = {"X-API-Key": server.key, "Content-Type": "application/json"}
+    status, _, data = sse.request(server.port, method, path, sent, headers)
+    assert status < 300, data
+    return json.loads(data)
+
+
+def chat(server: Studio, slug: str, document: t.Any, **more: t.Any) -> str:
+    """Deploy a chat; the address of its page."""
+    workflow = server.deploy(document)
+    body = {"workflowId": workflow, "slug": slug, "title": "Help & <b>more</b>", **more}
+    ask(server, "POST", "/api/chats", body)
+    return f"http://127.0.0.1:{server.port}/chat/{slug}"
+
+
+@pytest.fixture(scope="module")
+def rich(server: Studio) -> str:
+    look = {"primaryColor": "#8a2be2", "placeholder": "Ask us"}
+    more = {"includeThinking": True, "welcomeMessage": f"**Hello** {ATTACK}", "customization": look}
+    return chat(server, "rich", document("scripted/rich"), description="All about <i>it</i>.", **more)
+
+
+def say(page: Page, text: str) -> None:
+    page.wait("!document.getElementById('say').hidden && !document.getElementById('send').hidden")
+    page.js("document.getElementById('text').focus()")
+    page.type(text)
+    page.key("Enter")
+
+
+DONE = "!document.querySelector('.working') && document.querySelectorAll('.answer').length >= "
+
+
+def forget(page: Page, url: str) -> None:
+    """As a browser that was never here."""
+    page.call("Network.clearBrowserCookies")
+    page.open(url)
+    page.js("localStorage.clear()")
+    page.open("about:blank")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_it_fits_the_screen_and_nothing_said_becomes_markup(
+    page: Page, rich: str, width: int, dark: bool
+) -> None:
+    forget(page, rich)
+    page.see(width, dark=dark)
+    page.open(rich)
+    say(page, f"Tell me {ATTACK}")
+    page.wait("document.querySelector('.answer pre:not(.thoughts)') !== null")
+    page.wait(DONE + "2")
+    for place in ("live", "reloaded"):
+        assert page.js("window.__x === undefined"), place
+        assert (
+            page.js(
+                "document.querySelectorAll('#messages img, #messages script, #messages [onerror]').length"
+            )
+            == 0
+        )
+        addresses = page.js("[...document.querySelectorAll('#messages a')].map(a => a.href)")
+        assert addresses == ["https://example.org/a"], place
+        assert page.js("document.querySelector('.answer table td').textContent") == ATTACK
+        assert page.js("document.querySelectorAll('.answer')[1].textContent").count(ATTACK) == 7 + (
+            place == "live"
+        )
+        assert page.js("document.querySelector('.asked .words').textContent") == f"Tell me {ATTACK}"
+        assert page.js("document.documentElement.scrollWidth") <= width, "nothing runs out of the page"
+        page.open(rich)
+        page.wait(DONE + "2")
+    assert page.js("document.title") == "Help & <b>more</b>"
+    assert page.js("document.getElementById('description').textContent") == "All about <i>it</i>."
+    for chosen in ("body", "header p", ".asked .words", ".answer code", "#send", "#anew", ".answer th"):
+        contrast = page.js(CONTRAST.replace("CHOSEN", json.dumps(chosen)))
+        assert contrast >= 4.5, f"{chosen} has a contrast of {contrast:.2f}"
+    low = page.js("Math.min(...['send', 'text'].map(id => document.getElementById(id).offsetHeight))")
+    assert low >= 44, "a finger finds it"
+
+
+def test_thinking_is_shown_where_the_chat_allows_it_and_as_text(page: Page, rich: str) -> None:
+    forget(page, rich)
+    page.open(rich)
+    say(page, "Think")
+    page.wait(DONE + "2")
+    assert page.js("document.querySelectorAll('.thinking')[1].hidden") is False
+    assert page.js("document.querySelectorAll('.thoughts')[1].textContent") == f"Let me {ATTACK} see."
+
+
+def test_tools_are_named_where_the_chat_allows_it_and_the_preamble_is_taken_back(
+    page: Page, server: Studio
+) -> None:
+    url = chat(server, "tools", document("scripted/looker", tools=["clock"]), includeToolCalls=True)
+    page.open(url)
+    say(page, "What time is it?")
+    page.wait(DONE + "1")
+    assert page.js("document.querySelector('.tools').textContent") == "clock was used"
+    assert page.js("document.querySelector('.answer .text').textContent") == "It is late."
+
+
+def test_a_message_is_stopped(page: Page, server: Studio) -> None:
+    page.open(chat(server, "slow", document("scripted/slow")))
+    say(page, "Go on for ever")
+    page.wait("document.querySelector('.answer .text')?.textContent === 'Begun. '.trim()")
+    page.js("document.getElementById('stop').click()")
+    page.wait(DONE + "1")
+    assert page.js("document.querySelector('.foot.bad').textContent") == "The run was stopped."
+    page.wait("!document.getElementById('send').hidden")
+
+
+def test_an_answer_goes_on_after_a_reload_in_its_middle(page: Page, server: Studio) -> None:
+    page.open(chat(server, "again", document("scripted/slow") | {"settings": {"on_disconnect": "continue"}}))
+    say(page, "Stay with me")
+    page.wait("document.querySelector('.answer .text')?.textContent === 'Begun.'")
+    page.open(f"http://127.0.0.1:{server.port}/chat/again")
+    page.wait("document.querySelector('.answer.working .text')?.textContent === 'Begun.'")
+    assert page.js("document.querySelector('.asked .words').textContent") == "Stay with me"
+    page.js("document.getElementById('stop').click()")
+    page.wait(DONE + "1")
+
+
+def test_a_password_is_asked_for(page: Page, server: Studio) -> None:
+    more = {"authType": "password", "password": "open sesame"}
+    page.open(chat(server, "locked", document("scripted/rich"), **more))
+    page.wait("!document.getElementById('password').hidden")
+    assert page.js("document.title") == "Chat", "nothing is told before"
+    for word in ("wrong", "open sesame"):
+        page.js(f"document.getElementById('password-text').value = {json.dumps(word)}")
+        page.js("document.querySelector('#password button').click()")
+        if word == "wrong":
+            page.wait(
+                "document.querySelector('#password .problem').textContent === 'This password is wrong.'"
+            )
+    say(page, "Hello")
+    page.wait(DONE + "1")
+    page.errors[:] = [error for error in page.errors if "401" not in error]
+
+
+def test_a_visitor_decides_what_he_is_asked(page: Page, server: Studio) -> None:
+    page.open(chat(server, "deciding", fit_to_send(reasons=["It is new."]), outputs=["review.content"]))
+    say(page, "Dear Ada")
+    page.wait("document.querySelector('.review textarea') !== null")
+    assert page.js("document.querySelector('.review textarea').value") == "Dear Ada"
+    page.js("document.querySelector('.review textarea').value = 'Dear Bob'")
+    page.js("document.querySelector('.review button.main').click()")
+    page.wait("document.querySelector('.answer:not(.working) .text')?.textContent === 'Dear Bob'")
+
+
+class _Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Another site, with the widget on its page."""
+
+    page = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(self.page)
+
+    def log_message(self, format: str, *args: t.Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[http.server.ThreadingHTTPServer]:
+    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere)
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["its own", "another"])
+def test_the_widget_shows_the_chat_on_pages_of_its_origins(
+    page: Page, server: Studio, elsewhere: http.server.ThreadingHTTPServer, allowed: bool
+) -> None:
+    # By another name, so that it is another site.
+    site = f"http://localhost:{elsewhere.server_port}"
+    slug = "framed" if allowed else "unframed"
+    origins = [site if allowed else "https://example.org"]
+    chat(server, slug, document("scripted/rich"), allowedOrigins=origins)
+    source = f"http://127.0.0.1:{server.port}/static/widget.js"
+    _Elsewhere.page = (
+        f'<!doctype html><body><script src="{source}" data-chat="{slug}" data-open defer></script>'.encode()
+    )
+    page.open(f"{site}/")
+    if allowed:
+        target = page.frame(f"/chat/{slug}")
+        target("document.getElementById('text') && !document.getElementById('say').hidden")
+        target(
+            "(document.getElementById('text').value = 'Hi', document.getElementById('send').click(), true)"
+        )
+        target(DONE + "1")
+        target("document.cookie === '' && localStorage.getItem('studio-visitor:framed') !== null")
+    else:
+        page.wait(f"performance.getEntriesByType('resource').some(e => e.name.endsWith('/chat/{slug}'))")
+        page.wait_for_error("frame-ancestors")
+        page.errors.clear()
+
+
+def test_a_chat_that_is_not_there_says_so(page: Page, server: Studio, rich: str) -> None:
+    status, headers, data = sse.request(server.port, "GET", "/chat/nobody", None, {})
+    assert status == 404
+    assert b"There is no chat at this address." in data
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def test_the_page_holds_nothing_of_the_chat(server: Studio, rich: str) -> None:
+    _, headers, data = sse.request(server.port, "GET", "/chat/rich", None, {})
+    for told in (b"Help", b"All about", b"Hello", b"agent_1", b"scripted", b"wf_"):
+        assert told not in data
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
