@@ -17,7 +17,7 @@ from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 from app.schemas.management import KeyBody, KeyChanges, load
 from app.store.keys import KeyRow
-from app.web import audit, etags
+from app.web import audit, etags, starting
 from app.web.auth import caller
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
@@ -60,7 +60,10 @@ def create() -> Response:
 def show(key_id: str) -> Response:
     """One key, without its text."""
     row = _known(key_id)
-    response = json_response(_body(row))
+    body = _body(row)
+    if used := starting.spent(services(), f"key:{row.id}", row.budget):
+        body["spent"] = used
+    response = json_response(body)
     # Its last use changes without a revision, so a reader that has seen this one has not seen everything.
     response.set_etag(etags.etag(row.revision))
     return response
