@@ -47,7 +47,11 @@ class AgentConfig:
         template=True,
         advanced=True,
     )
-    redact: dict[str, t.Any] | None = _doc("PII redaction: not supported yet.", advanced=True)
+    redact: dict[str, t.Any] | None = _doc(
+        "Personal data is masked in what it says and is shown of its tools: `{mode: strict | live, detectors, mask, "
+        "applies}`; see [Redaction](../redaction.md). Default: none.",
+        advanced=True,
+    )
     temperature: float | None = _doc("Sampling temperature.", advanced=True)
     top_p: float | None = _doc("Nucleus sampling.", advanced=True)
     max_tokens: int | None = _doc(

@@ -10,12 +10,13 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
 from app.errors import Problem
+from app.redaction.loading import load_policy
 from app.schemas.json_schema import check_schema
 from app.schemas.paths import did_you_mean, join, shown
 from app.workflows import mcp_entries
 from app.workflows.file_entries import file_problems
 from app.workflows.memory_config import memory_problems
-from app.workflows.tool_entries import NOT_SUPPORTED, entry_problems
+from app.workflows.tool_entries import entry_problems
 from plugins.spec.mcp import McpServers
 
 THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "auto")
@@ -37,10 +38,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "max_batches": (0, 1_000),
     "cut_call_retries": (0, 10),
 }
-#: Documented, not built: refused by name unless left at what changes nothing.
-_LATER = {
-    "redact": "PII redaction is",
-}
 
 
 def agent_problems(
@@ -48,11 +45,13 @@ def agent_problems(
     path: str,
     tool_names: Collection[str],
     servers: McpServers = mcp_entries.NO_SERVERS,
+    detectors: Collection[str] | None = None,
 ) -> list[Problem]:
     """Everything wrong with an agent's config, by the rules of contract section 2.
 
     :param config: as in the document.
     :param tool_names: the registered tools. :param servers: the MCP servers.
+    :param detectors: names of the detectors of personal data; None: not judged.
     """
     problems = _thinking(config.get("thinking"), join(path, "thinking"))
     names, tools = _tools(config.get("tools"), join(path, "tools"), tool_names, servers)
@@ -70,9 +69,7 @@ def agent_problems(
     problems += _ranges(config, path)
     problems += file_problems(config.get("files"), join(path, "files"))
     problems += _fallbacks(config, join(path, "fallbacks"))
-    for key, subject in _LATER.items():
-        if config.get(key) not in (None, [], {}, False):
-            problems.append(Problem(join(path, key), f"{subject} {NOT_SUPPORTED}; leave {key} out"))
+    problems += load_policy(config.get("redact"), join(path, "redact"), detectors)[1]
     return problems
 
 
@@ -93,11 +90,6 @@ def _shadowed(schema: t.Any, path: str) -> list[Problem]:
         )
         for name in names
     ]
-
-
-def is_not_supported(problem: Problem) -> bool:
-    """Whether a problem is about something documented that is not built."""
-    return NOT_SUPPORTED in problem.message
 
 
 def _ranges(config: Mapping[str, t.Any], path: str) -> list[Problem]:

@@ -107,6 +107,14 @@ class WorkflowSettings:
         },
     )
     public: bool = field(default=False, metadata={"doc": "Anyone may run it, without an API key."})
+    redact: Mapping[str, t.Any] | None = field(
+        default=None,
+        metadata={
+            "doc": "Personal data is masked in every block of it: `{mode: strict | live, detectors, mask, applies}`; see "
+            "[Redaction](../redaction.md). Default: only where an agent has a `redact` of its own, or what it is "
+            "deployed as."
+        },
+    )
     budget: RunBudget | None = field(
         default=None,
         metadata={"doc": "What a run may use, {tokens, cost}; one that uses more ends as budget_exceeded."},

@@ -131,15 +131,15 @@ class ConfigChecks:
 
         :param told: paths that have a problem already.
         """
-        tools, servers = self._known.tool_names, self._known.servers
+        known = self._known.tool_names, self._known.servers, self._known.detectors
         found: list[Problem] = []
         if block_type.type_name == AGENT:
-            found += [p for p in agent_problems(config, path, tools, servers) if p.path not in told]
+            found += [p for p in agent_problems(config, path, *known) if p.path not in told]
             self._findings.warnings += agent_warnings(config, path)
         told = {*told, *(problem.path for problem in found)}
         for agent in nested.agents(block_type.config, config):
             where = join(path, *agent.path)
-            inner = nested.problems(agent.config, where, tools, servers)
+            inner = nested.problems(agent.config, where, *known)
             found += [p for p in inner if p.path not in told]
             found += self._templates(agent.kind, agent.config, where, agent.names)
             self._findings.warnings += agent_warnings(agent.config, where)

@@ -59,10 +59,12 @@ def problems(
     path: str,
     tool_names: Collection[str],
     servers: McpServers = mcp_entries.NO_SERVERS,
+    detectors: Collection[str] | None = None,
 ) -> list[Problem]:
     """Everything wrong with a nested agent's config beyond the types of its fields.
 
     :param config: as in the document. :param tool_names: the registered tools. :param servers: the MCP servers.
+    :param detectors: names of the detectors of personal data; None: not judged.
     """
     found = [
         Problem(join(path, key), f"{key} belongs to an agent block; leave it out here")
@@ -70,7 +72,7 @@ def problems(
         if config.get(key) not in (None, False, "none", {}, {"type": "none"})
     ]
     own = {key: value for key, value in config.items() if key not in _OF_BLOCKS}
-    return found + agent_problems(own, path, tool_names, servers)
+    return found + agent_problems(own, path, tool_names, servers, detectors)
 
 
 def _agent_type(hint: t.Any) -> type:

@@ -25,7 +25,6 @@ from plugins.spec.tools import Approval
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Any arguments: what an entry without ``parameters`` declares.
 OPEN_OBJECT: Mapping[str, t.Any] = {"type": "object", "properties": {}}
-NOT_SUPPORTED = "not supported yet"
 _UNSAFE = "secrets may only be used in headers, and in the env of an MCP server; nothing else keeps them"
 
 

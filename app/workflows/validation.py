@@ -13,10 +13,10 @@ import typing as t
 from collections.abc import Collection, Mapping
 
 from app.errors import Problem, ValidationFailed
+from app.redaction.loading import load_policy
 from app.schemas import derive
 from app.schemas.paths import did_you_mean, in_document_order, join, shown
 from app.workflows import edge_rules, graph, regions, secret_places
-from app.workflows.agent_rules import is_not_supported
 from app.workflows.compiled import CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.config_checks import CheckAgent, CheckModel, ConfigChecks, Findings, Known
 from app.workflows.document import parse
@@ -56,8 +56,7 @@ def compile_document(
     :param servers: the MCP servers it may use.
     :param check_embedding: as ``check_model``, of models that make vectors; None: not judged.
     :param held_tools: the registered tools whose calls a person has to allow.
-    :raises ValidationFailed: with every problem; code ``not_supported`` when all of them are about things that
-        are documented and not built.
+    :raises ValidationFailed: with every problem.
     """
     known = Known(
         block_types, check_model, tool_names, check_agent, detectors, servers, check_embedding, held_tools
@@ -67,12 +66,7 @@ def compile_document(
     compiled = work.compile(tree, settings or WorkflowSettings())
     if compiled is None:
         problems = in_document_order(tree, work.findings.problems)
-        unbuilt = all(is_not_supported(problem) for problem in problems)
-        raise ValidationFailed(
-            problems,
-            code="not_supported" if unbuilt else "validation_failed",
-            warnings=in_document_order(tree, work.findings.warnings),
-        )
+        raise ValidationFailed(problems, warnings=in_document_order(tree, work.findings.warnings))
     return compiled
 
 
@@ -82,6 +76,7 @@ class _Compiler:
     def __init__(self, known: Known) -> None:
         self._types = known.block_types
         self._servers = known.servers
+        self._detectors = known.detectors
         self.findings = Findings()
         self._configs = ConfigChecks(known, self.findings)
 
@@ -151,6 +146,8 @@ class _Compiler:
         base = {entry.name: getattr(defaults, entry.name) for entry in dataclasses.fields(defaults)}
         given = {key: value for key, value in raw.items() if value is not None}
         chosen, problems = derive.load(WorkflowSettings, {**base, **given}, "settings")
+        if isinstance(given.get("redact"), Mapping):
+            problems += load_policy(given["redact"], "settings.redact", self._detectors)[1]
         self.findings.problems += problems
         return chosen
 
