@@ -267,7 +267,15 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
         ({"memory": {"type": "conversation", "key": "x" * 201}}, "memory.key", "200"),
         ({"memory": {"type": "conversation", "key": "{{ input.user"}}, "memory.key", "template syntax"),
         ({"redact": {}}, "redact", None),
-        ({"redact": {"mode": "live"}}, "redact", "not supported yet"),
+        ({"redact": {"mode": "live", "detectors": ["email"], "mask": "<{kind}>", "applies": ["tools"]}}, "redact", None),
+        ({"redact": "strict"}, "redact", "object"),
+        ({"redact": {"mode": "lax"}}, "redact.mode", "strict or live"),
+        ({"redact": {"modus": "live"}}, "redact.modus", "mode"),
+        ({"redact": {"detectors": "email"}}, "redact.detectors", "list"),
+        ({"redact": {"mask": "{name}"}}, "redact.mask", "{kind}"),
+        ({"redact": {"mask": "x" * 41}}, "redact.mask", "40"),
+        ({"redact": {"applies": ["output"]}}, "redact.applies[0]", "answer"),
+        ({"redact": {"applies": []}}, "redact.applies", "at least one"),
         ({"fallbacks": ["closed/one"]}, "fallbacks", None),
         ({"fallbacks": ["closed/two"]}, "fallbacks[0]", "it has: one"),
         ({"fallbacks": ["open/one"]}, "fallbacks[0]", "asked already"),
@@ -284,8 +292,8 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
         ({"files": [{"url": "file:///etc/passwd"}]}, "files[0].url", "http://"),
         ({"files": [{"data": "not base64!"}]}, "files[0]", "base64"),
         ({"files": [{"data": "data:image/png;base64"}]}, "files[0]", "comma"),
-        ({"files": [{"text": "a", "url": "https://x/y"}]}, "files[0]", "one of url, data and text"),
-        ({"files": [{"name": "a"}]}, "files[0]", "one of url, data and text"),
+        ({"files": [{"text": "a", "url": "https://x/y"}]}, "files[0]", "one of url, data, text and file"),
+        ({"files": [{"name": "a"}]}, "files[0]", "one of url, data, text and file"),
         ({"files": [{"txt": "a"}]}, "files[0].txt", '"text"'),
         ({"files": [7]}, "files[0]", "object"),
         ({"files": ["{{ x"]}, "files[0]", "template syntax"),
@@ -333,16 +341,6 @@ def test_good_tools_in_every_form():
     ]
     workflow = compiled(chain(START_BLOCK, agent(tools=tools, tool_choice="call")))
     assert workflow.blocks["a"].config.tools == tools
-
-
-def test_only_what_is_not_built_has_its_own_code():
-    with pytest.raises(ValidationFailed) as caught:
-        compiled(chain(START_BLOCK, agent(redact={"mode": "live"})))
-    assert caught.value.code == "not_supported"
-    assert caught.value.status == 400
-    with pytest.raises(ValidationFailed) as caught:
-        compiled(chain(START_BLOCK, agent(redact={"mode": "live"}, temperature="x")))
-    assert caught.value.code == "validation_failed"
 
 
 def test_what_may_be_a_mistake_is_a_warning():
