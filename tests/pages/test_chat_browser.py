@@ -1,5 +1,5 @@
-"""The page of a chat, in a browser: nothing a model says becomes markup (field case EXPOSE-08), on desk and phone, behind
-each gate, after a reload, while the connection is lost, and inside another site's page."""
+"""The page of a chat, in a browser: nothing a model says becomes markup (field case EXPOSE-08), on desk and phone,
+behind each gate, after a reload, while the connection is lost, and inside another site's page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import threading
 import typing as t
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
@@ -23,7 +22,8 @@ ATTACK = "<img src=x onerror=window.__x=1>"
 #: Field case EXPOSE-08, and what else models write.
 ANSWER = f"""# A heading {ATTACK}
 
-{ATTACK} **{ATTACK}** `{ATTACK}` [click](javascript:window.__x=1) [fine](https://example.org/a) <script>window.__x=1</script>
+{ATTACK} **{ATTACK}** `{ATTACK}` [click](javascript:window.__x=1) [fine](https://example.org/a)
+<script>window.__x=1</script>
 
 | Name | Price |
 |---|--:|
@@ -108,7 +108,7 @@ DONE = "!document.querySelector('.working') && document.querySelectorAll('.answe
 def forget(page: Page, url: str) -> None:
     """As a browser that was never here."""
     page.call("Network.clearBrowserCookies")
-    page.open(url)
+    page.open(url.replace("/chat/", "/static/chat.css?"))
     page.js("localStorage.clear()")
     page.open("about:blank")
 
@@ -210,13 +210,13 @@ def test_a_password_is_asked_for(page: Page, server: Studio) -> None:
 
 
 def test_a_visitor_decides_what_he_is_asked(page: Page, server: Studio) -> None:
-    page.open(chat(server, "deciding", fit_to_send(reasons=["It is new."]), outputs=["review.content"]))
+    page.open(chat(server, "deciding", fit_to_send(reasons=["It is new."]), outputs=["sent.text"]))
     say(page, "Dear Ada")
     page.wait("document.querySelector('.review textarea') !== null")
     assert page.js("document.querySelector('.review textarea').value") == "Dear Ada"
     page.js("document.querySelector('.review textarea').value = 'Dear Bob'")
     page.js("document.querySelector('.review button.main').click()")
-    page.wait("document.querySelector('.answer:not(.working) .text')?.textContent === 'Dear Bob'")
+    page.wait("document.querySelector('.answer:not(.working)')?.textContent.includes('Dear Bob')")
 
 
 class _Elsewhere(http.server.BaseHTTPRequestHandler):
