@@ -90,6 +90,11 @@ class SteppingClock:
         return f"{prefix}_{next(self._counts.setdefault(prefix, itertools.count(1)))}"
 
 
+def first_id(prefix: str, ms: int) -> str:
+    """Higher than every id that a :class:`SystemClock` has made before ``ms``, and than none of the rest."""
+    return f"{prefix}_{_encode(max(ms, 0).to_bytes(10, 'big'))[6:]}"
+
+
 def time_of(id: str) -> int:
     """Epoch milliseconds at which a :class:`SystemClock` made an id; 0 for what is none of its ids."""
     _, _, digits = id.rpartition("_")

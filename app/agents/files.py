@@ -14,9 +14,11 @@ from app.agents import templates
 from app.agents.config import AgentConfig
 from app.errors import RunError
 from app.net import client as net
+from app.store.errors import StoreFailed
 from app.workflows.file_entries import (
     MAX_BYTES,
     MAX_FILES,
+    SOURCES,
     Entry,
     FileRefused,
     InvalidEntry,
@@ -29,7 +31,6 @@ from providers.spec import FilePart
 
 INVALID = "files_invalid"
 NOT_SUPPORTED = "files_not_supported"
-_SOURCES = ("url", "data", "text")
 
 
 class Shown:
@@ -113,7 +114,7 @@ def _entries(variables: Mapping[str, t.Any], config: AgentConfig) -> list[t.Any]
 def _is_missing(item: t.Any) -> bool:
     """Whether an entry has no content because what its template names was not given."""
     if isinstance(item, Mapping):
-        given = [item[key] for key in _SOURCES if key in item]
+        given = [item[key] for key in SOURCES if key in item]
         return bool(given) and all(value in (None, "") for value in given)
     return item in (None, "")
 
@@ -126,8 +127,7 @@ def _answers_message(prompt: str | None) -> bool:
 def _are_files(value: t.Any) -> bool:
     """Whether an input's ``files`` are what chats send; another workflow may call something else so."""
     return isinstance(value, (list, tuple)) and all(
-        isinstance(item, Mapping) and any(isinstance(item.get(key), str) for key in _SOURCES)
-        for item in value
+        isinstance(item, Mapping) and any(isinstance(item.get(key), str) for key in SOURCES) for item in value
     )
 
 
@@ -136,6 +136,8 @@ def _part(context: BlockContext, raw: t.Any, path: str, left: int) -> FilePart:
         entry = entry_of(raw, path)
         if entry.url is not None:
             data, stated, name = _fetched(context, entry.url, left)
+        elif entry.file is not None:
+            data, stated, name = _uploaded(context, entry.file)
         else:
             (data, stated), name = content_of(entry), ""
         kind, media_type, data = sniff(data, entry.media_type or stated)
@@ -146,6 +148,20 @@ def _part(context: BlockContext, raw: t.Any, path: str, left: int) -> FilePart:
     except ToolFailed as failed:
         raise RunError(INVALID, f"{path} could not be fetched: {failed}") from None
     return FilePart(kind, media_type, data, _name(entry, name))
+
+
+def _uploaded(context: BlockContext, file_id: str) -> tuple[bytes, str, str]:
+    """The bytes of a file that was uploaded, what it is, and its name.
+
+    :raises FileRefused: it is not there, or not the caller's: both say the same.
+    """
+    try:
+        found = context.file(file_id)
+    except StoreFailed as failed:
+        raise FileRefused(f"names a file that could not be read: {failed.message}") from None
+    if found is None:
+        raise FileRefused(f"names the file {file_id[:100]}, which is not there for who started this run")
+    return found.data, found.media_type, found.name
 
 
 def _fetched(context: BlockContext, url: str, left: int) -> tuple[bytes, str, str]:

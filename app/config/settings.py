@@ -270,6 +270,24 @@ class Settings:
         "Id of the workflow that answers POST /chat when a request names none. `assistant` comes with the program, and "
         "is there until another one is deployed under this id.",
     )
+    files_mb: int = _setting(
+        "STUDIO_FILES_MB",
+        kinds.whole(0, 1_000_000),
+        500,
+        "Most that one API key keeps in uploaded files, in MB; more is answered 409. 0: nobody uploads.",
+    )
+    files_s: float = _setting(
+        "STUDIO_FILES_S",
+        kinds.seconds(60, 10 * 365 * 86400),
+        30 * 86400.0,
+        "How long an uploaded file is kept, and at most; whoever uploads one may ask for less.",
+    )
+    audit_days: int = _setting(
+        "STUDIO_AUDIT_DAYS",
+        kinds.whole(0, 36_500),
+        365,
+        "How long the audit log keeps a row, in days. 0: for ever.",
+    )
     public_url: str = _setting(
         "STUDIO_PUBLIC_URL",
         kinds.url("http", "https"),

@@ -24,7 +24,7 @@ from app.engine.scope import Cancelled, RunScope, gather
 from app.errors import BlockError, RunError
 from app.store.errors import StaleOwner
 from plugins.connections import NotConfigured, RegistryError
-from plugins.spec import Detector, Passage, ResolvedEmbedding, ResolvedModel, Tool, ToolFailed
+from plugins.spec import Detector, Passage, ResolvedEmbedding, ResolvedModel, StoredFile, Tool, ToolFailed
 from plugins.spec.blocks import BodyResult
 from plugins.spec.budget import BudgetMeter
 from plugins.spec.decisions import Answer, Ask
@@ -291,6 +291,16 @@ class RunningBlock:
         """The best passages of a collection."""
         asked = retrieval.Asked(collection, query, limit, mode, model)
         return retrieval.passages(self, self._services.store.documents, asked)
+
+    def file(self, file_id: str) -> StoredFile | None:
+        """A file of whoever started the run."""
+        store, owner = self._services.store.files, self._run.request.key_id
+        row = store.get(file_id)
+        if row is None or owner is None or row.key_id != owner:
+            return None
+        with self.waits.wait():
+            data = store.read(row.id)
+        return None if data is None else StoredFile(row.name, row.media_type, data)
 
     def sleep(self, seconds: float) -> None:
         """Wait by the clock."""

@@ -15,6 +15,7 @@ from functools import partial
 import gevent
 from gevent.event import Event
 
+from app.clock import first_id
 from app.engine import leaving
 from app.engine.carrying import Carrier
 from app.engine.emitter import Subscriber
@@ -81,6 +82,7 @@ class RunRegistry:
                 self._tasks += [
                     spawn_service(self._carry_on),
                     spawn_service(self._every, LOGS_S, self._sweep_logs, "deleting old logs of durable runs"),
+                    spawn_service(self._every, LOGS_S, self._sweep_kept, "deleting old files and audit rows"),
                 ]
             self._tasks += self._services.observing.open(self._services)
 
@@ -268,6 +270,14 @@ class RunRegistry:
         older_than_ms = round(self._services.settings.run_log_s * 1000)
         while self._services.store.durable.sweep_logs(older_than_ms):
             pass  # there may be more
+
+    def _sweep_kept(self) -> None:
+        store, days = self._services.store, self._services.settings.audit_days
+        while store.files.sweep():
+            pass  # there may be more
+        before = first_id("aud", self._services.clock.now_ms() - days * 86_400_000)
+        while days and store.audit.forget_before(before):
+            pass
 
     def _sweep(self) -> None:
         lost = self._services.store.runs.fail_lost(DEAD_AFTER_S)

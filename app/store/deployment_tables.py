@@ -133,3 +133,4 @@ files = Table(
     Column("data", LargeBinary, nullable=False),
 )
 Index("ix_files_key_id", files.c.key_id, files.c.id)
+Index("ix_files_expires_at", files.c.expires_at)

@@ -18,6 +18,7 @@ from app.store.db import open_backend
 from app.store.decisions import Decisions
 from app.store.documents import Documents
 from app.store.durable import Durable
+from app.store.files import Files
 from app.store.keys import Keys
 from app.store.memories import Memories
 from app.store.owner import Owner
@@ -51,6 +52,7 @@ class Store:
     :ivar counters: :class:`app.store.counters.Counters`.
     :ivar spending: :class:`app.store.spending.Spending`.
     :ivar audit: :class:`app.store.audit.Audit`.
+    :ivar files: :class:`app.store.files.Files`.
     :ivar owner: :class:`app.store.owner.Owner`.
     :ivar owner_id: the owner of runs whose row names none.
     """
@@ -81,6 +83,7 @@ class Store:
         self.counters = Counters(self._backend, self._writer, clock)
         self.spending = Spending(self._backend, self._writer, clock)
         self.audit = Audit(self._backend, self._writer, clock)
+        self.files = Files(self._backend, self._writer, self._aside, clock)
         self.owner = Owner(self._backend, self._writer, self._catalog, clock)
         self.chats = Chats(self._backend, self._writer, self._catalog, clock)
         self.chat_codes = ChatCodes(self._backend, self._writer, clock)

@@ -17,7 +17,7 @@ from app.errors import Problem, ValidationFailed
 from app.schemas.requests import ExecuteBody, load_execute
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
-from app.web import entering, starting, streaming, waiting
+from app.web import entering, files, starting, streaming, waiting
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import unauthorized
@@ -64,6 +64,7 @@ class Executor:
         flags = (("includeThinking", body.include_thinking), ("includeToolCalls", body.include_tool_calls))
         check_flags(flags, body.stream, agreed.negotiated)
         check_ready(found, self._services, public=anonymous)
+        files.check_input(body.input, who.key_id)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         budgets = starting.let_start(self._services, who, found, address)
         origin = _origin(body, agreed, selections)

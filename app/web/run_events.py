@@ -18,7 +18,7 @@ from app.store.threads import ThreadRow
 from app.streams.rights import Rights
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
-from app.web import starting, streaming
+from app.web import files, starting, streaming
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.entering import enter
@@ -54,6 +54,7 @@ class RunEventsView:
             raise ValidationFailed([Problem("includeThinking", "needs a key; send it in X-API-Key")])
         found = self._catalog.find(workflow_id, None, g.get("generation"))
         check_ready(found, self._services, public=anonymous)
+        files.check_input(body.input, who.key_id)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         budgets = starting.let_start(self._services, who, found, address)
         run_id = self._services.clock.new_id("run")

@@ -24,7 +24,8 @@ MAX_BYTES = 50 * 1024 * 1024
 
 Kind = t.Literal["image", "pdf", "text"]
 
-_SOURCES = ("url", "data", "text")
+#: What an entry may be, by the key that says it.
+SOURCES = ("url", "data", "text", "file")
 _MAGIC: tuple[tuple[bytes, Kind, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image", "image/png"),
     (b"\xff\xd8\xff", "image", "image/jpeg"),
@@ -52,11 +53,14 @@ class FileRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file as a document or a request names it: by address, by its content, or as text."""
+    """One file as a document or a request names it: by address, by its content, as text, or by the id of one that was
+    uploaded.
+    """
 
     url: str | None = None
     data: str | None = field(default=None, metadata={"doc": "base64, or a data: URL"})
     text: str | None = None
+    file: str | None = field(default=None, metadata={"doc": "its id, of POST /api/files", "most": 255})
     media_type: str | None = field(default=None, metadata={"most": 255})
     name: str | None = field(default=None, metadata={"most": 255})
 
@@ -87,7 +91,7 @@ def _entry_problems(raw: t.Any, path: str) -> list[Problem]:
     )
     try:
         entry = entry_of(raw, path)
-        if not templated and entry.url is None:
+        if not templated and entry.url is None and entry.file is None:
             content_of(entry)
     except FileRefused as refused:
         return [Problem(path, str(refused))]
@@ -114,10 +118,12 @@ def entry_of(raw: t.Any, path: str) -> Entry:
     entry, problems = derive.load(Entry, raw, path)
     if entry is None:
         raise InvalidEntry(problems)
-    given = [name for name in _SOURCES if getattr(entry, name) is not None]
+    given = [name for name in SOURCES if getattr(entry, name) is not None]
     if len(given) != 1:
         has = " and ".join(given) or "none of them"
-        raise InvalidEntry([Problem(path, f"needs one of url, data and text; it has {has}")])
+        raise InvalidEntry(
+            [Problem(path, f"needs one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]}; it has {has}")]
+        )
     url = entry.url
     if url is not None and not is_template(url) and not url.lower().startswith(("http://", "https://")):
         if url[:5].lower() == "data:":
@@ -194,7 +200,7 @@ def known_kind(raw: t.Any) -> Kind | None:
     """The kind of an entry as far as it is known before a run: from its content, else from its media type."""
     try:
         entry = entry_of(raw, "")
-        if entry.url is None and not is_template(entry.data or entry.text or ""):
+        if entry.url is None and entry.file is None and not is_template(entry.data or entry.text or ""):
             data, stated = content_of(entry)
             return sniff(data, stated)[0]
     except (FileRefused, InvalidEntry):

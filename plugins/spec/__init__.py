@@ -1,6 +1,6 @@
 """The protocols and small values plugins are written against; re-exported by ``studio_plugin``."""
 
-from plugins.spec.blocks import BlockContext, BlockType, Child, Passage, Use, VectorSearch
+from plugins.spec.blocks import BlockContext, BlockType, Child, Passage, StoredFile, Use, VectorSearch
 from plugins.spec.decisions import Answer, Ask
 from plugins.spec.detectors import Detector
 from plugins.spec.families import (
@@ -51,6 +51,7 @@ __all__ = [
     "RunnerNode",
     "RunnerSettings",
     "Setting",
+    "StoredFile",
     "Tool",
     "ToolContext",
     "ToolFailed",

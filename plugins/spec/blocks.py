@@ -39,6 +39,15 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file that was uploaded."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class BodyResult:
     """What one run through a body came to.
 
@@ -196,6 +205,9 @@ class BlockContext(t.Protocol):
             ``embedding_model_missing``, ``embedding_model_differs``, ``embeddings_missing``.
         :raises RunError: the embedding model cannot be called, or failed.
         """
+
+    def file(self, file_id: str) -> StoredFile | None:
+        """A file that was uploaded by who started the run; interruptible. None: there is none such."""
 
     def now_ms(self) -> int:
         """Epoch milliseconds of the run's clock."""

@@ -235,7 +235,7 @@ class TestGuard:
         ({"data": "%%%"}, "base64"),
         ({"data": "data:image/png,%00%01"}, "neither an image"),
         ({"data": b64(b"\x7fELF" + bytes(9))}, "neither an image"),
-        ({"text": "a", "data": "b"}, "one of url, data and text"),
+        ({"text": "a", "data": "b"}, "one of url, data, text and file"),
         ({"data": b64(b"plain words"), "media_type": "application/pdf"}, "bytes are text"),
     ],
 )

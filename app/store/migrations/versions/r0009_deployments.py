@@ -127,6 +127,7 @@ def _tables() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_files"),
     )
     op.create_index("ix_files_key_id", "files", ["key_id", "id"])
+    op.create_index("ix_files_expires_at", "files", ["expires_at"])
 
 
 def downgrade() -> None:
