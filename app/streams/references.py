@@ -34,6 +34,12 @@ def whole(run_id: str, value: t.Any, path: Path) -> t.Any:
     return _Referring(run_id).look(encoding.plain(value), path)
 
 
+def reference(run_id: str, value: t.Any, path: Path) -> dict[str, t.Any]:
+    """What stands in the place of a value that is told no second time; as :func:`referring`, whatever its size."""
+    plain = encoding.plain(value)
+    return _Referring(run_id).reference(plain, encoding.dumps(plain), path)
+
+
 class _Referring:
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -45,7 +51,7 @@ class _Referring:
         found = self.inside(value, path)
         if _keeps(value) or (found is not value and len(encoding.dumps(found)) <= VALUE_LIMIT):
             return found
-        return self._reference(value, encoded, path)
+        return self.reference(value, encoded, path)
 
     def inside(self, value: t.Any, path: Path) -> t.Any:
         """What a container holds, looked at one by one; anything else as it is."""
@@ -55,7 +61,8 @@ class _Referring:
             return [self.look(item, (*path, place)) for place, item in enumerate(value)]
         return value
 
-    def _reference(self, value: t.Any, encoded: bytes, path: Path) -> dict[str, t.Any]:
+    def reference(self, value: t.Any, encoded: bytes, path: Path) -> dict[str, t.Any]:
+        """The reference itself."""
         ref = _written(path)
         text = clean_text(value) if isinstance(value, str) else encoded[: 4 * PREVIEW].decode(errors="ignore")
         return {
