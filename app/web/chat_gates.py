@@ -10,8 +10,8 @@ import typing as t
 
 from flask import Flask
 
-from app.errors import ApiError
-from app.web import password_gate, visitors
+from app.errors import ApiError, Problem
+from app.web import mailer, password_gate, visitors
 from app.web.http import services
 from app.web.visitors import Visitor
 
@@ -46,6 +46,23 @@ def enter(chat: ChatRow, body: Mapping[str, t.Any] | None = None) -> Visitor:
     if not password_gate.is_right(chat, password):
         raise refused(chat, "This password is wrong. ")
     return visitors.keep(chat, visitors.passed(chat, visitor or visitors.new(chat)))
+
+
+def unready(auth_type: str) -> list[Problem]:
+    """What this installation lacks for chats with such a gate."""
+    if auth_type == "email" and not mailer.can_send():
+        cure = "set STUDIO_SMTP_HOST, or STUDIO_MAIL=console for development"
+        return [Problem("authType", f'"email" needs a way to send e-mails; {cure}')]
+    if auth_type == "sso" and not provider_is_set():
+        cure = "set STUDIO_OIDC_ISSUER and STUDIO_OIDC_CLIENT_ID"
+        return [Problem("authType", f'"sso" needs an OpenID provider; {cure}')]
+    return []
+
+
+def provider_is_set() -> bool:
+    """Whether there is an OpenID provider to sign in with."""
+    settings = services().settings
+    return bool(settings.oidc_issuer and settings.oidc_client_id)
 
 
 def ends_at_ms(visitor: Visitor) -> int:

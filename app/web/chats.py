@@ -18,7 +18,7 @@ from app.schemas.chat_deployment import ChatDeploymentBody, load_deployment
 from app.schemas.paths import in_document_order
 from app.store.chats import ChatRow, SlugTaken
 from app.store.errors import StoreConflict
-from app.web import audit, etags, passwords
+from app.web import audit, chat_gates, etags, passwords
 from app.web.catalog import Catalog
 from app.web.chat_config import selections_of
 from app.web.errors import not_found
@@ -134,6 +134,8 @@ class Chats:
         body, problems = load_deployment(whole, kept, self._services.plugins.detectors)
         if body is not None:
             problems += self._known_problems(body, before)
+            if before is None or before.auth_type != body.auth_type:
+                problems += chat_gates.unready(body.auth_type)
         if body is None or problems:
             raise ValidationFailed(in_document_order(sent, problems))
         values = {name: getattr(body, name) for name in _WIRE}

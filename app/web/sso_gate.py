@@ -19,7 +19,7 @@ from flask import Blueprint, Flask, Response, current_app, render_template, requ
 
 from app.engine.scope import RunScope
 from app.errors import ApiError, ValidationFailed
-from app.web import cookies, signing, tries, visitors
+from app.web import chat_gates, cookies, signing, tries, visitors
 from app.web.chat_config import door
 from app.web.email_gate import may_enter
 from app.web.http import read_query, services
@@ -80,7 +80,7 @@ def leave(slug: str) -> Response:
         raise ValidationFailed(problems)
     if chat.auth_type != "sso":
         raise ApiError(400, "not_supported", f"The chat '{slug}' asks nobody to sign in.")
-    if not is_ready():
+    if not chat_gates.provider_is_set():
         raise ApiError(503, "gate_unavailable", "Nobody can sign in to this chat now. Tell whoever runs it.")
     left = _Leaving(
         chat.id,
@@ -114,12 +114,6 @@ def come_back() -> Response:
     return _go(f"{_UP}chat/{chat.slug}")
 
 
-def is_ready() -> bool:
-    """Whether a provider is configured."""
-    settings = services().settings
-    return bool(settings.oidc_issuer and settings.oidc_client_id)
-
-
 # -- parts ---------------------------------------------------------------------------------------------
 
 
@@ -141,7 +135,7 @@ def _left() -> _Leaving:
 
 def _chat(left: _Leaving) -> ChatRow:
     chat = services().store.chats.get(left.chat_id)
-    if chat is None or not chat.active or chat.auth_type != "sso" or not is_ready():
+    if chat is None or not chat.active or chat.auth_type != "sso" or not chat_gates.provider_is_set():
         raise _Stopped(403, "This chat is not open any more, or asks for something else now.")
     return chat
 

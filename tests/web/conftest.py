@@ -124,6 +124,7 @@ def opened(tmp_path: Path, more: Mapping[str, str] | None = None) -> Iterator[St
             "STUDIO_MAX_STREAMS": "4",
             "STUDIO_MAX_STREAMS_PER_ADDRESS": "3",
             "STUDIO_TRUSTED_PROXIES": "0",
+            "STUDIO_MAIL": "console",
             **(more or {}),
         }
     )

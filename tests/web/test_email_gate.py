@@ -45,7 +45,12 @@ def box(letters: Post) -> Post:
 @pytest.fixture
 def chat(studio: Studio, box: Post) -> ChatRow:
     configure(
-        studio, smtp_host="127.0.0.1", smtp_port=box.port, smtp_tls="none", smtp_from="studio@example.org"
+        studio,
+        mail="smtp",
+        smtp_host="127.0.0.1",
+        smtp_port=box.port,
+        smtp_tls="none",
+        smtp_from="studio@example.org",
     )
     return make_chat(studio, "email", allowed_emails=ALLOWED)
 
