@@ -112,7 +112,7 @@ def set_up(token: str) -> Response:
         return _setup(until, _wrong_form(), 403)
     form = csrf.form()
     new = form.get("new", "")
-    if new != form.get("again"):
+    if new != form.get("again", ""):
         return _setup(until, _NOT_THE_SAME, 400)
     try:
         session = session_api.set_by_link(token, new)
@@ -153,7 +153,7 @@ def change() -> Response:
     """Change the password."""
     form = csrf.form()
     new = form.get("new", "")
-    if new != form.get("again"):
+    if new != form.get("again", ""):
         return _account(_NOT_THE_SAME, 400, wrong="new")
     try:
         session_api.change_password(form.get("current", ""), new)

@@ -15,10 +15,21 @@ from tests.web.conftest import Studio, assert_error, document, opened
 PROXIED = {"STUDIO_PUBLIC_URL": "https://studio.example.org", "STUDIO_TRUSTED_PROXIES": "1"}
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    with opened(tmp_path_factory.mktemp("shared")) as made:
+        yield made
+
+
+@pytest.fixture
+def studio(shared: Studio) -> Studio:
+    """The owner has a password."""
+    return owner.anew(shared)
+
+
 @pytest.fixture
 def signed(studio: Studio) -> Studio:
     """The client is a browser in which the owner has signed in."""
-    owner.set_password(studio)
     assert owner.sign_in(studio.client).status_code == 303
     return studio
 
@@ -47,7 +58,6 @@ def told(studio: Studio) -> dict[str, t.Any]:
 
 
 def test_it_says_who_is_signed_in(studio: Studio) -> None:
-    owner.set_password(studio)
     assert told(studio) == {"signedIn": False}
     owner.sign_in(studio.client)
     said = told(studio)
@@ -58,7 +68,6 @@ def test_it_says_who_is_signed_in(studio: Studio) -> None:
 
 
 def test_programs_sign_in_and_out_by_json(studio: Studio) -> None:
-    owner.set_password(studio)
     begun = studio.client.post("/api/session", json={"password": owner.GOOD})
     assert begun.status_code == 200
     assert begun.get_json()["signedIn"] is True
@@ -77,7 +86,6 @@ def test_a_sign_in_that_is_none_is_a_400(studio: Studio, body: dict[str, t.Any])
 
 
 def test_the_cookie_is_for_this_host_and_no_script(studio: Studio, proxied: Studio) -> None:
-    owner.set_password(studio)
     [plain] = [c for c in owner.sign_in(studio.client).headers.getlist("Set-Cookie") if "_session" in c]
     assert plain.startswith("studio_session=")
     wanted = {"HttpOnly", "Path=/", "SameSite=Lax", "Max-Age=43200"}
@@ -174,7 +182,7 @@ def test_where_a_request_was_made_decides_over_the_cookie(
         "/api/secrets/KEY", json={"value": "long-enough-value"}, headers={**sent, **token}
     )
     is_ours = status == 200 and sent.get("Sec-Fetch-Site") != "cross-site"
-    assert changed.status_code == (201 if is_ours else 403)
+    assert changed.status_code in ((200, 201) if is_ours else (403,))
 
 
 def test_the_address_that_browsers_see_is_ours_too(proxied: Studio) -> None:
@@ -259,7 +267,6 @@ def test_signing_out_ends_every_copy_of_the_cookie(signed: Studio) -> None:
 def test_a_session_ends_with_its_time_whichever_way_it_is_told(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner.set_password(studio)
     assert _bare(studio).get("/api/runs", headers=owner.session(studio, age_s=2).headers()).status_code == 200
     over = owner.session(studio, age_s=0)
     assert_error(_bare(studio).get("/api/runs", headers=over.headers()), 401, "unauthorized")
@@ -278,7 +285,6 @@ def test_a_session_ends_with_its_time_whichever_way_it_is_told(
     ids=["empty", "letter", "parts", "signed by nobody", "long", "no ascii"],
 )
 def test_a_cookie_that_is_none_is_a_401(studio: Studio, text: str) -> None:
-    owner.set_password(studio)
     sent = {"Cookie": f"studio_session={text}"}
     assert_error(_bare(studio).get("/api/runs", headers=sent), 401, "unauthorized")
 
@@ -286,7 +292,6 @@ def test_a_cookie_that_is_none_is_a_401(studio: Studio, text: str) -> None:
 def test_what_was_signed_for_something_else_is_no_session(studio: Studio) -> None:
     from app.web import csrf, signing
 
-    owner.set_password(studio)
     with studio.app.app_context():
         others = [csrf.token("x"), signing.sign("visitor", ["x", 1, 1999999999])]
     for text in others:
