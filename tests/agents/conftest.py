@@ -58,7 +58,7 @@ class Agents:
 
     def start(self, model: str, given: t.Any = None, **settings: t.Any) -> Live:
         """Start one agent; ``conversation_id`` and the like go to the run."""
-        options = {key: settings.pop(key) for key in ("conversation_id",) if key in settings}
+        options = {key: settings.pop(key) for key in ("conversation_id", "key_id") if key in settings}
         document = agent(model, **settings)
         return Live(t.cast(t.Any, self), *start(self.services, document, given, **options))
 

@@ -247,6 +247,20 @@ def test_an_entry_of_a_request_that_is_none(agents: Agents, entry: dict[str, t.A
     assert "files[0]" in end.message
 
 
+def test_an_uploaded_file_reaches_the_model_of_its_uploader(agents: Agents) -> None:
+    kept = agents.services.store.files.put("key_1", "a.png", "image/png", PNG, None, 10_000)
+    given = {"message": "What is it?", "files": [{"file": kept.id}]}
+    live = agents.start(SEES, given, prompt="{{ input.message }}", key_id="key_1")
+    answer(chat)(live.call())
+    image, text = sent(live.end())
+    assert image["image_url"]["url"] == f"data:image/png;base64,{b64(PNG)}"
+    assert text["text"] == "What is it?"
+    for other in ("key_2", None):
+        end = agents.start(SEES, given, prompt="{{ input.message }}", key_id=other).end().terminal
+        assert end.code == "files_invalid"
+        assert "not there for who started this run" in end.message
+
+
 def test_too_many(agents: Agents) -> None:
     live = agents.start(SEES, {"message": "hi", "files": [{"text": "a"}] * 16})
     end = live.end().terminal
