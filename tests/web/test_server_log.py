@@ -46,5 +46,18 @@ def test_nor_is_that_of_the_page_a_request_came_from() -> None:
     assert made["f"] == "https://studio.example.org/decide/-"
 
 
+@pytest.mark.parametrize(
+    "raw", ["/api/chat/sso/callback", "/base/api/chat/sso/callback", "/api/chat/%73so/callback"]
+)
+def test_the_code_of_a_sign_in_is_in_no_part_of_a_line(raw: str) -> None:
+    query = f"code={TOKEN}&state=s"
+    path = raw.replace("%73", "s")
+    referer = f"https://studio.example.org{path}?{query}"
+    made = atoms(f"{raw}?{query}", PATH_INFO=path, HTTP_REFERER=referer)
+    assert TOKEN not in str(made)
+    assert made["r"] == f"GET {path}?- HTTP/1.1"
+    assert made["f"] == f"https://studio.example.org{path}?-"
+
+
 def test_other_addresses_are_as_they_are() -> None:
     assert atoms("/api/runs/run_1?after=5")["r"] == "GET /api/runs/run_1?after=5 HTTP/1.1"
