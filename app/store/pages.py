@@ -7,7 +7,7 @@ time, so their order is the order of time and a page goes on after an id.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import BindParameter, ColumnElement, Executable, Select, Table, bindparam, select
 
@@ -24,6 +24,7 @@ class Pages:
     :param indexed: sets of columns that an index leads to directly, and the empty one. Of several, the first is used
         and the rest is looked at row by row.
     :param kinds: filters that are no column, by name: their condition.
+    :param beside: adds to a page's query what other tables say of its rows.
     """
 
     def __init__(
@@ -33,11 +34,13 @@ class Pages:
         columns: Sequence[str],
         indexed: Sequence[tuple[str, ...]],
         kinds: Mapping[str, ColumnElement[bool]] | None = None,
+        beside: Callable[[Select[t.Any]], Select[t.Any]] = lambda page: page,
     ) -> None:
         assert columns[0] == "id"
         assert () in indexed
         self._backend, self._table, self._columns, self._indexed = backend, table, columns, indexed
         self._kinds = kinds or {}
+        self._beside = beside
         self._pages: dict[frozenset[str], Statement] = {}
         self._ends: dict[frozenset[str], Statement] = {}
 
@@ -92,10 +95,7 @@ class Pages:
         rest = self._rest(names)
         seen = self._window(names, bindparam("window" if rest else "limit")).subquery("seen")
         matches: list[ColumnElement[bool]] = [seen.c[name] == bindparam(name) for name in sorted(rest)]
-        return (
-            select(*[self._table.c[name] for name in self._columns])
-            .join(seen, seen.c.id == self._table.c.id)
-            .where(*matches)
-            .order_by(seen.c.id.desc())
-            .limit(bindparam("limit"))
+        page = select(*[self._table.c[name] for name in self._columns]).join(
+            seen, seen.c.id == self._table.c.id
         )
+        return self._beside(page).where(*matches).order_by(seen.c.id.desc()).limit(bindparam("limit"))

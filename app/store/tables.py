@@ -183,6 +183,7 @@ threads = Table(
     Column("pins", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )
+Index("ix_threads_key_id", threads.c.key_id, threads.c.id)
 _CALLED = threads.c.name.is_not(None)
 Index(
     "ix_threads_workflow_id",

@@ -8,6 +8,7 @@ run's own row says, so a process that dies leaves no thread taken. While that ru
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, func, insert, select, update
@@ -15,6 +16,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 from app.clock import Clock
 from app.store.db import Backend, Link, Row, text
 from app.store.errors import StoreFailed
+from app.store.pages import Pages
 from app.store.tables import runs, threads
 from app.store.writer import Writer
 
@@ -76,6 +78,15 @@ class Threads:
             runs, runs.c.id == c.run_id
         )
         mine = (c.workflow_id == bindparam("workflow"), c.key_id == bindparam("key"))
+        self._pages = Pages(
+            backend,
+            threads,
+            _COLUMNS,
+            (("key_id",), ()),
+            beside=lambda page: page.add_columns(runs.c.status, runs.c.ended_at).outerjoin(
+                runs, runs.c.id == c.run_id
+            ),
+        )
         self._insert = backend.prepare(insert(threads))
         self._get = backend.prepare(known.where(this))
         self._lock = backend.prepare(known.where(this).with_for_update(of=threads))
@@ -184,6 +195,17 @@ class Threads:
         """
         found = self._backend.rows(self._get, {"thread": text(thread_id)})
         return _row(found[0]) if found else None
+
+    def page(
+        self, wanted: Mapping[str, str], before: str | None, limit: int
+    ) -> tuple[list[ThreadRow], str | None]:
+        """The next threads older than ``before``, newest first; see :meth:`app.store.pages.Pages.page`.
+
+        :param wanted: columns with their values: ``key_id``, ``workflow_id``, ``name``.
+        :raises StoreFailed: the database cannot be read.
+        """
+        found, further = self._pages.page(wanted, before, limit)
+        return [_row(row) for row in found], further
 
     def turns_before(self, thread_id: str, run_id: str) -> int:
         """How many runs of a thread came before this one: ids are in the order of time.

@@ -67,6 +67,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("POST", "/chat", "public", "run"),
     Credential("POST", "/chat/resume", "public", "run", own="only"),
     Credential("GET", "/graph/topology", "public", "run"),
+    Credential("GET", "/api/threads", "key", "read", own="also"),
     Credential("GET", "/api/threads/<thread_id>", "key", "read", own="also"),
     Credential("POST", "/api/threads/<thread_id>/stop", "key", "run", own="only"),
     Credential("POST", "/api/threads/<thread_id>/release", "key", "run", own="only"),

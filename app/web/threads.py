@@ -1,10 +1,11 @@
-"""``GET /api/threads/{id}``, its run's end and its pin's.
+"""``GET /api/threads``, and one of them: its run's end and its pin's.
 
 Law of this room: what does not exist and what is not the caller's give the same answer, whoever asks.
 """
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import gevent
@@ -17,9 +18,29 @@ from app.web import runs
 from app.web.auth import caller
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
+from app.web.lists import page_of, read_page
 
 #: A run that has entered its thread has a row within milliseconds, unless its client left before it began.
 _LOOKS, _LOOK_S = 20, 0.05
+_FILTERS = {"workflowId": "workflow_id", "conversationId": "name"}
+_CURSOR = re.compile(r"thr_[0-9A-Za-z_]{1,60}")
+
+
+def index() -> Response:
+    """``{items, nextCursor?}``, newest first: all that the caller may read."""
+    sent, problems, before, limit = read_page(_CURSOR, *_FILTERS, judge=_empty)
+    if problems:
+        raise ValidationFailed(problems)
+    wanted = {_FILTERS[name]: sent[name] for name in _FILTERS if name in sent}
+    who = caller()
+    if not who.may("read"):
+        wanted["key_id"] = str(who.key_id)
+    rows, further = services().store.threads.page(wanted, before, limit)
+    return page_of([_body(row) for row in rows], further)
+
+
+def _empty(sent: t.Mapping[str, str]) -> list[Problem]:
+    return [Problem(name, "is empty; leave it out") for name in _FILTERS if sent.get(name) == ""]
 
 
 def show(thread_id: str) -> Response:
@@ -95,6 +116,7 @@ def _body(row: ThreadRow) -> dict[str, t.Any]:
 def install(app: Flask) -> None:
     """Put the routes on ``app``."""
     blueprint = Blueprint("threads", __name__)
+    blueprint.add_url_rule("/api/threads", view_func=index)
     blueprint.add_url_rule("/api/threads/<thread_id>", view_func=show)
     blueprint.add_url_rule("/api/threads/<thread_id>/stop", view_func=stop, methods=["POST"])
     blueprint.add_url_rule("/api/threads/<thread_id>/release", view_func=release, methods=["POST"])

@@ -26,6 +26,7 @@ def upgrade() -> None:
         op.add_column(table, sa.Column("revision", sa.BigInteger, nullable=False, server_default="1"))
     for name in ("description", "created_by"):
         op.add_column("workflow_versions", sa.Column(name, sa.Text))
+    op.create_index("ix_threads_key_id", "threads", ["key_id", "id"])
     _tables()
 
 
@@ -133,6 +134,7 @@ def _tables() -> None:
 def downgrade() -> None:
     for table in ("files", "spending", "counters", "chat_codes", "chats", "audit_log", "owner_account"):
         op.drop_table(table)
+    op.drop_index("ix_threads_key_id", "threads")
     for name in ("created_by", "description"):
         op.drop_column("workflow_versions", name)
     for table in ("workflows", "api_keys"):
