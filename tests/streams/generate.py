@@ -259,11 +259,11 @@ def _early_end(author: _Author, blocks: list[_Block]) -> list[ev.RunEvent]:
     status: ev.ToolStatus = "error" if kind == "failed" else "cancelled"
     events = [event for block in blocks for event in author.close(block, status)]
     if kind == "failed":
-        return [*events, ev.RunFailed("provider_unavailable", "The model went away.", blocks[0].id, {})]
+        return [*events, ev.RunFailed("provider_unavailable", "The model went away.", blocks[0].id, USAGE)]
     if kind == "timed_out":
-        return [*events, ev.RunTimedOut({})]
+        return [*events, ev.RunTimedOut(USAGE)]
     cause = author.draw(st.sampled_from(["client_disconnected", "stop_requested", "server_shutdown"]))
-    return [*events, ev.RunCancelled(cause, {})]
+    return [*events, ev.RunCancelled(cause, USAGE)]
 
 
 def _completed(author: _Author, blocks: list[_Block]) -> ev.RunCompleted:
