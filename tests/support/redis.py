@@ -52,13 +52,20 @@ class Redis:
             self._process.wait(10)
             self._process = None
 
+    def forget(self) -> None:
+        """Have it forget all."""
+        assert self._said(b"FLUSHALL") == b"+OK\r\n"
+
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1) as probe:
-                probe.sendall(b"PING\r\n")
-                return probe.recv(7) == b"+PONG\r\n"
+            return self._said(b"PING") == b"+PONG\r\n"
         except OSError:
             return False
+
+    def _said(self, command: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), 5) as probe:
+            probe.sendall(command + b"\r\n")
+            return probe.recv(16)
 
 
 @contextmanager
