@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import typing as t
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,46 +12,10 @@ from tests.support import sse
 from tests.support.approvals import fit_to_send
 from tests.support.servers import NEGOTIATE, Studio, studio, wait_until
 from tests.support.vendor import Vendor, vendor
+from tests.support.visitors import Browser
 from tests.web.conftest import document
 
 MODEL = "openai-compatible/chat"
-
-
-@dataclass
-class Browser:
-    """Keeps the cookie of a chat; every request is a connection of its own."""
-
-    port: int
-    slug: str
-    cookies: dict[str, str] = field(default_factory=dict)
-
-    def headers(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        return {**({"Cookie": cookie} if cookie else {}), **(more or {})}
-
-    def keep(self, headers: t.Any) -> None:
-        for line in headers.get_all("Set-Cookie") or ():
-            name, _, value = line.partition(";")[0].partition("=")
-            self.cookies[name] = value
-
-    def say(self, body: Mapping[str, t.Any], more: Mapping[str, str] = NEGOTIATE) -> sse.EventStream:
-        stream = sse.post(self.port, f"/api/chat/{self.slug}", body, self.headers(more))
-        self.keep(stream.headers)
-        return stream
-
-    def call(self, method: str, path: str = "", body: t.Any = None) -> tuple[int, t.Any]:
-        data = None if body is None else json.dumps(body).encode()
-        more = {} if body is None else {"Content-Type": "application/json"}
-        status, headers, answer = sse.request(
-            self.port, method, f"/api/chat/{self.slug}{path}", data, self.headers(more)
-        )
-        self.keep(headers)
-        return status, json.loads(answer) if answer else None
-
-    def events(self, run_id: str, after: str = "") -> sse.EventStream:
-        more = {"Last-Event-ID": after} if after else {}
-        path = f"/api/chat/{self.slug}/runs/{run_id}/events"
-        return sse.get(self.port, path, self.headers(more))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +53,7 @@ def served(model: Vendor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_a_visitor_leaves_comes_back_and_stops(served: Studio, model: Vendor) -> None:
     visitor = Browser(served.port, "stays")
-    first = visitor.say({"input": "hi", "conversationId": "c"})
+    first = visitor.say({"input": "hi", "conversationId": "c"}, NEGOTIATE)
     run_id = first.headers["X-Run-Id"]
     call = model.next_call()
     call.text("One ")
@@ -123,7 +85,7 @@ def test_a_visitor_leaves_comes_back_and_stops(served: Studio, model: Vendor) ->
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_visitor_decides_what_he_is_asked(served: Studio, decision: str) -> None:
     visitor = Browser(served.port, "asks")
-    with visitor.say({"input": "Dear all", "conversationId": "c"}) as stream:
+    with visitor.say({"input": "Dear all", "conversationId": "c"}, NEGOTIATE) as stream:
         run_id = stream.headers["X-Run-Id"]
         final, _ = [frame.json() for frame in stream.events()]
     resume = final["data"]["resume"]
@@ -157,7 +119,7 @@ def test_a_visitor_decides_what_he_is_asked(served: Studio, decision: str) -> No
 def test_a_visitor_waits_for_somebody_else_to_decide(served: Studio) -> None:
     """His stream, attached after the pause, goes on when an operator has answered."""
     visitor = Browser(served.port, "asks")
-    with visitor.say({"input": "Dear all"}) as stream:
+    with visitor.say({"input": "Dear all"}, NEGOTIATE) as stream:
         run_id = stream.headers["X-Run-Id"]
         *_, last = stream.events()
     with visitor.events(run_id, str(last.id)) as waiting:
