@@ -16,7 +16,7 @@ from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 from app.schemas.answers import STATUSES, AnswerBody, load_answer
 from app.store.decisions import DecisionFilter
-from app.web import answers, runs
+from app.web import answers, audit, runs
 from app.web.auth import caller
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
@@ -72,6 +72,7 @@ def link(decision_id: str) -> Response:
     token = services().store.decisions.new_token(row.id)
     if token is None:
         raise answers.closed(services().store.decisions.get(row.id) or row)
+    audit.record("decision.link", f"decision:{row.id}")
     body = {"url": f"{base}/decide/{token}"}
     if row.expires_at is not None:
         body["expiresAt"] = rfc3339(row.expires_at)

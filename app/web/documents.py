@@ -26,7 +26,7 @@ from app.clock import rfc3339
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.document_body import DocumentBody, load_document
 from app.store.documents import CollectionUnknown, DocumentRow, Draft, VersionConflict
-from app.web import embedding
+from app.web import audit, embedding
 from app.web.errors import not_found
 from app.web.http import json_response, read_count, read_object, read_query, services
 from app.web.lists import page_of, read_page
@@ -85,6 +85,7 @@ def put() -> Response:
         row = _documents().put(body.collection, draft, seen)
     except VersionConflict as conflict:
         raise _conflict(conflict.message) from None
+    audit.record("document.put", f"document:{row.id}", {"collection": row.collection, "version": row.version})
     if model is not None:
         embedding.fill(body.collection, model)
     response = json_response(_body(row), 201 if seen == 0 else 200)
@@ -118,6 +119,7 @@ def remove(document_id: str) -> Response:
         raise _conflict(conflict.message) from None
     if not removed:
         raise not_found("document", document_id)
+    audit.record("document.remove", f"document:{document_id}", {"collection": row.collection})
     return Response(status=204)
 
 

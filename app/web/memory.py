@@ -14,7 +14,7 @@ from flask import Blueprint, Flask, Response
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 from app.store.memories import MemoryRow
-from app.web import threads
+from app.web import audit, threads
 from app.web.http import json_response, read_query, services
 from app.web.lists import page_of, read_page
 
@@ -36,7 +36,9 @@ def forget(thread_id: str) -> Response:
     problems += _empty(query)
     if problems:
         raise ValidationFailed(problems)
-    return json_response({"deleted": services().store.memories.forget(row.id, query.get("key"))})
+    deleted = services().store.memories.forget(row.id, query.get("key"))
+    audit.record("memory.forget", f"thread:{row.id}", {"deleted": deleted})
+    return json_response({"deleted": deleted})
 
 
 def _read() -> tuple[str | None, int | None, int]:

@@ -15,6 +15,7 @@ from app.errors import ApiError, Problem, ValidationFailed
 from app.store.errors import StoreConflict
 from app.store.sealing import SecretsLocked
 from app.store.secrets import SecretRow
+from app.web import audit
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
 from app.workflows import secret_use
@@ -42,6 +43,7 @@ def put(secret_name: str) -> Response:
         raise ApiError(503, locked.code, locked.message) from None
     except StoreConflict as conflict:
         raise ApiError(409, conflict.code, conflict.message) from None
+    audit.record("secret.set", f"secret:{secret_name}", {"new": is_new})
     row = next((row for row in store.list() if row.name == secret_name), None)
     if row is None:  # removed in the same moment
         raise not_found("secret", secret_name)
@@ -54,6 +56,7 @@ def remove(secret_name: str) -> Response:
         raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
     if not services().store.secrets.remove(secret_name):
         raise not_found("secret", secret_name)
+    audit.record("secret.remove", f"secret:{secret_name}")
     return Response(status=204)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typing as t
 
-from app.clock import SteppingClock
-from tests.web.conftest import Studio, assert_error
+from app.clock import SteppingClock, first_id
+from tests.web.conftest import Studio, assert_error, document
+from tests.web.managing import ok, send
 
 
 def rows(studio: Studio, query: str = "") -> list[dict[str, t.Any]]:
@@ -67,3 +68,44 @@ def test_a_wrong_query_says_everything(studio: Studio) -> None:
 def test_only_admin_reads_it(studio: Studio) -> None:
     for scope in ("read", "run"):
         assert_error(studio.get("/api/audit", scope), 403, "forbidden")
+
+
+def test_every_change_is_recorded_without_what_it_holds(studio: Studio) -> None:
+    """Those of workflows, keys, files, chats and the owner are in their own tests."""
+    send(studio, "PUT", "/api/secrets/TOKEN", {"value": "hunter2-secret-value"})
+    send(studio, "PUT", "/api/secrets/TOKEN", {"value": "hunter3-secret-value"})
+    send(studio, "DELETE", "/api/secrets/TOKEN")
+    put = {"collection": "notes", "source": "a.txt", "text": "what the document says"}
+    kept = ok(send(studio, "POST", "/api/documents", put), 201)["id"]
+    assert send(studio, "DELETE", f"/api/documents/{kept}", match="*").status_code == 204
+    workflow = studio.deploy(document("scripted/plain", memory={"type": "conversation"}))
+    ok(studio.execute(workflow, {"input": "Hi", "conversationId": "mine"}))
+    thread = ok(studio.get("/api/threads"))["items"][0]["threadId"]
+    ok(send(studio, "DELETE", f"/api/threads/{thread}/memory", key="run"))
+    found = [(row["action"], row["subject"], row.get("details")) for row in rows(studio)]
+    assert found == [
+        ("memory.forget", f"thread:{thread}", {"deleted": 1}),
+        ("document.remove", f"document:{kept}", {"collection": "notes"}),
+        ("document.put", f"document:{kept}", {"collection": "notes", "version": 1}),
+        ("secret.remove", "secret:TOKEN", None),
+        ("secret.set", "secret:TOKEN", {"new": False}),
+        ("secret.set", "secret:TOKEN", {"new": True}),
+    ]
+    whole = studio.get("/api/audit", "admin").get_data(as_text=True)
+    assert "secret-value" not in whole
+    assert "what the document says" not in whole
+
+
+def test_what_fails_leaves_no_row(studio: Studio) -> None:
+    assert_error(send(studio, "DELETE", "/api/secrets/NOBODY"), 404, "not_found")
+    assert_error(send(studio, "POST", "/api/keys", {}), 400, "validation_failed")
+    assert rows(studio) == []
+
+
+def test_old_rows_are_forgotten(studio: Studio) -> None:
+    for number in range(3):
+        studio.store.audit.record("cli", "key.create", f"key:{number}")
+    now = studio.app.extensions["studio"].clock.now_ms()
+    assert studio.store.audit.forget_before(first_id("aud", now - 60_000)) == 0
+    assert studio.store.audit.forget_before(first_id("aud", now + 60_000)) == 3
+    assert rows(studio) == []

@@ -1,4 +1,4 @@
-"""``/api/workflows``: drafts are made, read, changed, judged and removed, each change by who has seen what it changes."""
+"""``/api/workflows``: drafts are made, read, changed, judged and removed, each by who has seen what it changes."""
 
 from __future__ import annotations
 
