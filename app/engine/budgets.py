@@ -29,8 +29,6 @@ log = logging.getLogger("studio.budgets")
 
 #: The code of an end by a budget, and the cause (contract 1.8).
 EXCEEDED: t.Final = "budget_exceeded"
-#: What a visitor is told, who is to learn nothing of budgets.
-NEUTRAL: t.Final = "No more may be used here at the moment. Try again later."
 #: Sums of prices are no exact sums.
 _SLACK = 1 + 1e-9
 _WHOSE: Mapping[str, str] = {"key": "this API key", "chat": "this chat", "workflow": "this workflow"}
@@ -92,10 +90,12 @@ def resets_at_ms(budget: Budget, now_ms: int) -> int:
     return int(end.timestamp()) * 1000
 
 
-def check_start(budgets: Iterable[Budget], spending: Spending, now_ms: int, *, public: bool) -> None:
+def check_start(
+    budgets: Iterable[Budget], spending: Spending, now_ms: int, instead: str | None = None
+) -> None:
     """Refuse a run for which nothing is left.
 
-    :param public: who asks is to learn nothing of budgets.
+    :param instead: what those are told who are to learn nothing of budgets.
     :raises ApiError: 429 ``budget_exceeded``, with ``Retry-After`` until more may be used.
     """
     waits = [
@@ -108,7 +108,7 @@ def check_start(budgets: Iterable[Budget], spending: Spending, now_ms: int, *, p
         return
     at, budget = max(waits, key=lambda wait: wait[0])
     seconds = max(1, -(-(at - now_ms) // 1000))
-    message = NEUTRAL if public else f"{budget.told()} Try again in {seconds} s."
+    message = instead or f"{budget.told()} Try again in {seconds} s."
     raise ApiError(429, EXCEEDED, message, headers={"Retry-After": str(seconds)})
 
 

@@ -14,6 +14,7 @@ from app.clock import rfc3339
 from app.engine import budgets
 from app.engine.budgets import Budget
 from app.schemas.limits import BudgetLimit, stored_budget, stored_rates
+from app.streams.public_texts import text_for
 from app.web import limits
 from app.web.limits import Asked
 
@@ -108,4 +109,5 @@ def _held(subject: str, limit: BudgetLimit) -> Budget:
 
 def _check(services: Services, held: tuple[Budget, ...], *, public: bool) -> None:
     if held:
-        budgets.check_start(held, services.store.spending, services.clock.now_ms(), public=public)
+        instead = text_for(budgets.EXCEEDED) if public else None
+        budgets.check_start(held, services.store.spending, services.clock.now_ms(), instead)

@@ -1,0 +1,164 @@
+"""Budgets over HTTP: how a run that has used too much ends on each surface, and who is refused when nothing is left."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.clock import SystemClock
+from app.streams.public_texts import TEXTS
+from tests.support import sse
+from tests.web.conftest import Studio, assert_error, document
+from tests.web.managing import ok, send
+
+NEUTRAL = TEXTS["budget_exceeded"]
+#: What one run of the script uses.
+USED = 120
+WHOSE = "The budget of this workflow is used up: 100 tokens a run."
+
+
+@pytest.fixture(autouse=True)
+def _spender(studio: Studio, tmp_path: Path) -> None:
+    turns = [{"steps": [{"text": "So it is."}, {"usage": {"input": 100, "output": USED - 100}}]}]
+    (tmp_path / "scripts" / "spender.yaml").write_text(yaml.safe_dump({"turns": turns}))
+
+
+def spender(**settings: t.Any) -> dict[str, t.Any]:
+    return document("scripted/spender", settings=settings)
+
+
+def key_with(studio: Studio, **limits: t.Any) -> tuple[str, str]:
+    """A new key with limits: its id and its text."""
+    made = ok(send(studio, "POST", "/api/keys", {"name": "limited", "scopes": ["run"], **limits}), 201)
+    return made["id"], made["key"]
+
+
+def frames(answer: t.Any) -> list[t.Any]:
+    assert answer.status_code == 200, answer.get_data()
+    return [frame.json() for frame in sse.parse(answer.get_data()) if frame.comment is None]
+
+
+def test_a_waiting_call_is_told_by_its_code(studio: Studio) -> None:
+    workflow = studio.deploy(spender(budget={"tokens": USED - 20}))
+    answer = studio.execute(workflow)
+    body = ok(answer)
+    assert (body["success"], body["error"]) == (False, {"code": "budget_exceeded", "message": WHOSE})
+    record = ok(studio.get(f"/api/runs/{answer.headers['X-Run-Id']}"))
+    assert (record["status"], record["cause"], record["error"]["message"]) == (
+        "failed",
+        "budget_exceeded",
+        WHOSE,
+    )
+    assert record["partialText"] == {"agent_1": "So it is."}
+    within = studio.deploy(spender(budget={"tokens": USED}))
+    assert ok(studio.execute(within))["success"] is True
+
+
+def test_streams_end_by_it_once_and_last(studio: Studio) -> None:
+    workflow = studio.deploy(spender(budget={"tokens": USED - 20}, public=True))
+    told = frames(
+        studio.execute(workflow, {"stream": True}, headers={"X-Studio-Stream-Protocol": "agent-events-v1"})
+    )
+    assert told[-1] == "[DONE]"
+    assert told[-2]["event"] == "error"
+    assert told[-2]["code"] == "budget_exceeded"
+    key = {"X-API-Key": studio.keys["run"]}
+    told = frames(studio.client.post(f"/api/workflows/{workflow}/runs", json={"message": "hi"}, headers=key))
+    error, _, done = told[-3:]
+    assert (error["type"], error["data"]["code"]) == ("error", "budget_exceeded")
+    assert (done["data"]["status"], done["data"]["cause"]) == ("failed", "budget_exceeded")
+    asked = {"workflow": workflow, "messages": [{"role": "user", "content": "hi"}]}
+    stream = studio.client.post("/chat", json=asked, headers={**key, "Accept": "text/event-stream"})
+    last = list(sse.parse(stream.get_data()))[-1]
+    assert (last.event, last.json()) == (
+        "error",
+        {"code": "budget_exceeded", "message": WHOSE, "retryable": False},
+    )
+
+
+def test_without_a_key_nobody_learns_of_budgets(studio: Studio) -> None:
+    workflow = studio.deploy(spender(budget={"tokens": USED - 20}, public=True))
+    answer = studio.execute(workflow, key=None)
+    assert ok(answer)["error"] == {"code": "budget_exceeded", "message": NEUTRAL}
+    record = ok(studio.get(f"/api/runs/{answer.headers['X-Run-Id']}"))
+    assert record["error"]["message"] == WHOSE
+
+
+def test_a_key_that_has_used_its_budget_up_starts_nothing_until_the_month_is_over(studio: Studio) -> None:
+    workflow = studio.deploy(spender())
+    id_, key = key_with(studio, budget={"tokens": 2 * USED, "period": "month"}, rateLimit={"perDay": 3})
+    for n in (1, 2):
+        assert ok(studio.execute(workflow, key=key))["success"] is True
+        spent = ok(send(studio, "GET", f"/api/keys/{id_}"))["spent"]
+        assert (spent["tokens"], spent["cost"], spent["period"]) == (n * USED, 0, "month")
+        assert spent["resetsAt"][8:] == "01T00:00:00.000Z"
+    for _ in range(3):
+        refused = studio.execute(workflow, {"stream": True}, key=key)
+        assert_error(refused, 429, "budget_exceeded", says="this API key is used up: 240 tokens a month")
+        wait = int(refused.headers["Retry-After"])
+        assert 0 < wait <= 31 * 86_400
+        at = SystemClock().now_ms() / 1000 + wait
+        assert abs(at - _epoch(spent["resetsAt"])) < 5
+        assert "RateLimit" not in refused.headers, "what cannot start is not counted"
+    assert len(ok(studio.get("/api/runs"))["items"]) == 2
+    assert ok(studio.execute(workflow))["success"] is True, "another key"
+    row = send(studio, "GET", f"/api/keys/{id_}")
+    changed = {"budget": {"tokens": 4 * USED, "period": "month"}}
+    ok(send(studio, "PATCH", f"/api/keys/{id_}", changed, match=row.headers["ETag"]))
+    assert ok(studio.execute(workflow, key=key))["success"] is True, "more may be used"
+    refused = studio.execute(workflow, key=key)
+    assert_error(refused, 429, "rate_limited")
+
+
+def test_visitors_of_a_chat_share_its_day(studio: Studio) -> None:
+    workflow = studio.deploy(spender())
+    body = {
+        "workflowId": workflow,
+        "slug": "help",
+        "title": "Help",
+        "budget": {"tokens": USED + 50, "period": "day"},
+    }
+    chat = ok(send(studio, "POST", "/api/chats", body), 201)
+    say: dict[str, t.Any] = {"json": {"input": "hi"}, "headers": {"Accept": "application/json"}}
+    one, other = studio.app.test_client(), studio.app.test_client()
+    assert ok(one.post("/api/chat/help", **say))["success"] is True
+    ended = ok(other.post("/api/chat/help", **say))
+    assert ended["success"] is False
+    assert ended["error"]["code"] == "budget_exceeded"
+    assert "token" not in str(ended["error"])
+    refused = one.post("/api/chat/help", **say)
+    assert refused.status_code == 429
+    assert refused.get_json()["error"]["code"] == "budget_exceeded"
+    assert NEUTRAL in refused.get_data(as_text=True)
+    assert 0 < int(refused.headers["Retry-After"]) <= 86_400
+    spent = ok(send(studio, "GET", f"/api/chats/{chat['id']}"))["spent"]
+    assert (spent["tokens"], spent["period"]) == (2 * USED, "day")
+
+
+@pytest.mark.parametrize(
+    ("budget", "path"),
+    [
+        ({}, "budget"),
+        ({"tokens": 0}, "budget.tokens"),
+        ({"tokens": 1.5}, "budget.tokens"),
+        ({"cost": -1}, "budget.cost"),
+        ({"tokens": 1, "period": "week"}, "budget.period"),
+        ({"token": 1}, "budget.token"),
+        (100, "budget"),
+    ],
+)
+def test_a_budget_is_checked_where_it_is_given(studio: Studio, budget: t.Any, path: str) -> None:
+    body = {"name": "x", "budget": budget}
+    assert_error(send(studio, "POST", "/api/keys", body), 400, "validation_failed", path=path)
+    workflow = studio.deploy(spender())
+    body = {"workflowId": workflow, "slug": "help", "title": "Help", "budget": budget}
+    assert_error(send(studio, "POST", "/api/chats", body), 400, "validation_failed", path=path)
+
+
+def _epoch(instant: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(instant).timestamp()
