@@ -402,15 +402,8 @@ class Run:
         if cause in _CANCELLED:
             return ev.RunCancelled(_CANCELLED[cause], {})
         if self.meter is not None and self.meter.over is not None:
-            return self._over_budget(self.meter.over)
+            return ev.RunFailed(budgets.EXCEEDED, self.meter.over.told(), None, {})
         return ev.RunFailed(cause, "The run could not go on.", None, {})
-
-    def _over_budget(self, budget: budgets.Budget) -> ev.Terminal:
-        """Visitors learn nothing of budgets; the record says whose it was."""
-        message = budget.told()
-        if self.request.public:
-            self.detail, message = message, budgets.NEUTRAL
-        return ev.RunFailed(budgets.EXCEEDED, message, None, {})
 
     def _store(self, terminal: ev.Terminal, held: ev.Envelope | None) -> None:
         thread, store = self.request.thread, self.services.store
