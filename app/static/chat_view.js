@@ -40,6 +40,7 @@ export class Answer {
     this.tools.hidden = true;
     this.body = make("div", "text");
     this.more = make("div", "more");
+    this.asks = make("div", "asks");
     this.foot = make("p", "foot");
     this.foot.hidden = true;
     this.element = make(
@@ -50,6 +51,7 @@ export class Answer {
       this.tools,
       this.body,
       this.more,
+      this.asks,
       this.foot,
     );
     this.growing = new Map();
@@ -59,7 +61,9 @@ export class Answer {
 
   /** Show how it stands; at most once in a frame of the screen. */
   show(told) {
+    const first = !this.told;
     this.told = told;
+    if (first) return this.draw();
     if (this.due) return;
     this.due = requestAnimationFrame(() => {
       this.due = 0;
@@ -73,6 +77,7 @@ export class Answer {
     const follow = atEnd();
     this.drawTexts(told);
     this.drawAside(told);
+    if (told.state !== "paused") this.asks.replaceChildren();
     this.element.classList.toggle("working", told.state === "working");
     this.element.setAttribute("aria-busy", String(told.state === "working"));
     if (follow) toEnd();
@@ -134,7 +139,7 @@ export class Answer {
     const form = make("form", "review", make("h3", "", review.prompt || "A decision is needed"));
     if (!pause.yours) {
       form.append(make("p", "", "Somebody else has to decide before this goes on."));
-      this.more.append(form);
+      this.asks.append(form);
       return;
     }
     const text = make("textarea");
@@ -157,7 +162,7 @@ export class Answer {
     }
     if (draft) form.append(text);
     form.append(make("div", "row", yes, no));
-    this.more.append(form);
+    this.asks.append(form);
   }
 }
 
