@@ -59,6 +59,10 @@ function dress() {
     style.setProperty("--link", look.primaryColor);
     style.setProperty("--on", readable(look.primaryColor));
   }
+  if (look.backgroundColor) {
+    style.setProperty("--bar", look.backgroundColor);
+    style.setProperty("--on-bar", readable(look.backgroundColor));
+  }
   const picture = look.logoUrl ?? look.imageUrl;
   if (picture) $("logo").src = picture;
   $("logo").hidden = !picture;
