@@ -68,7 +68,7 @@ def let_visitor_start(
     _check(services, held, public=True)
     asked = [Asked("visitor", f"{chat.id}/{visitor.id}", settings.rate_limit_visitor)]
     if chat.auth_type in ("public", "password"):
-        asked.insert(0, Asked("address", f"{chat.id}/{limits.party(address)}", settings.rate_limit_address))
+        asked.append(Asked("address", f"{chat.id}/{limits.party(address)}", settings.rate_limit_address))
     own = stored_rates(chat.rate_limit)
     asked.append(Asked("chat", chat.id, settings.rate_limit_chat if own is None else own))
     limits.check_all(*asked)

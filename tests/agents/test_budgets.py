@@ -11,13 +11,15 @@ import pytest
 
 from app import events as ev
 from app.engine.budgets import Budget, check_start, period_of, resets_at_ms
+from app.engine.run_request import RunRequest
 from app.errors import ApiError
 from app.store.spending import Spent
-from plugins.spec import Tool
+from app.workflows.runner_graph import compile_runner
+from plugins.spec import RunnerGraph, RunnerNode, RunnerSettings, Tool
 from tests.agents.conftest import Agents
 from tests.field.rig import Live, until
 from tests.field.wires import sse
-from tests.support.engine import agent, start
+from tests.support.engine import Recorder, agent, start
 from tests.support.graphs import graph
 from tests.support.vendor import Call
 
@@ -221,6 +223,37 @@ def test_a_secret_vote_is_counted_as_one(agents: Agents) -> None:
     (used,) = live.recorder.of(ev.UsageReported)
     assert used.block == "v"
     assert "voter" not in str(live.terminal)
+
+
+class Runner:
+    """Brings its own way to run: one node that reports what it has used, and waits."""
+
+    id = "test:spends"
+    title = "Spends"
+    settings = RunnerSettings()
+
+    def topology(self) -> RunnerGraph:
+        return RunnerGraph([RunnerNode("one", "One", ends=True, answers=True)], [], ["one"])
+
+    def run(self, context: t.Any) -> Mapping[str, t.Any]:
+        node = context.start("one")
+        node.tool_started("c1", "pay", {})
+        node.usage("m", {"input": 60, "output": 50})
+        with context.waits.wait():
+            gevent.event.Event().wait()
+        raise AssertionError
+
+
+def test_what_a_graph_of_somebody_else_reports_counts_too(agents: Agents) -> None:
+    made = agents.services
+    request = RunRequest(
+        made.clock.new_id("run"), "test:spends", None, compile_runner(Runner()), {}, 20,
+        budgets=(run_budget(tokens=100),),
+    )  # fmt: skip
+    recorder = Recorder()
+    live = Live(t.cast(t.Any, agents), made.runs.start(request, (recorder,)), recorder)
+    assert_over(live)
+    assert live.ends == [("pay", "error")]
 
 
 # -- what several runs share -----------------------------------------------------------------------

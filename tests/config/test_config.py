@@ -110,3 +110,43 @@ def test_every_setting_is_described():
     by_name = {row.field: row for row in rows}
     assert by_name["idle_s"].default == "60, or the family's own"
     assert by_name["database_url"].default == "SQLite file studio.db under STUDIO_DATA_DIR"
+
+
+@pytest.mark.parametrize(
+    ("text", "rates"),
+    [
+        ("60/minute, 2000/day", ((60, "minute"), (2000, "day"))),
+        ("5/DAY,1/hour , 2 / minute", ((2, "minute"), (1, "hour"), (5, "day"))),
+        ("off", ()),
+        (" OFF ", ()),
+    ],
+)
+def test_rates_come_shortest_window_first(text, rates):
+    assert config.load({"STUDIO_RATE_LIMIT_KEY": text}).rate_limit_key == rates
+
+
+@pytest.mark.parametrize(
+    "text", ["60", "60/second", "0/minute", "-1/day", "1/minute 2/day", "1/day, 2/day", "on"]
+)
+def test_rates_that_are_none_are_named_with_the_cure(text):
+    with pytest.raises(config.ConfigError) as failed:
+        config.load({"STUDIO_RATE_LIMIT_KEY": text})
+    (problem,) = failed.value.problems
+    assert problem.variable == "STUDIO_RATE_LIMIT_KEY"
+    assert "off" in problem.cure or "leave one out" in problem.cure
+
+
+def test_where_limits_are_counted_has_to_fit_the_rest():
+    memory = {"STUDIO_RATE_LIMIT_STORAGE": "memory"}
+    assert config.load(memory).rate_limit_storage == "memory"
+    for environ, cure in (
+        ({**memory, "STUDIO_WORKERS": "2"}, "give auto, database or redis"),
+        ({"STUDIO_RATE_LIMIT_STORAGE": "redis"}, "set STUDIO_REDIS_URL"),
+    ):
+        with pytest.raises(config.ConfigError) as failed:
+            config.load(environ)
+        (problem,) = failed.value.problems
+        assert problem.variable == "STUDIO_RATE_LIMIT_STORAGE"
+        assert cure in problem.cure
+    redis = {"STUDIO_RATE_LIMIT_STORAGE": "redis", "STUDIO_REDIS_URL": "redis://127.0.0.1"}
+    assert config.load({**redis, "STUDIO_WORKERS": "4"}).workers == 4

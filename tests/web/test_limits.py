@@ -11,9 +11,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from flask import g
 
+from app.errors import ApiError
 from app.schemas.limits import Rates
-from app.web import limit_storage, limits
+from app.web import limit_storage, limits, starting
+from app.web.catalog import Catalog
+from app.web.visitors import Visitor
 from tests.support.redis import Redis, redis
 from tests.web.conftest import Studio, assert_error, document, opened
 
@@ -195,6 +199,36 @@ def test_only_what_a_trusted_proxy_says_of_an_address_counts(open_studio, hops, 
         sent = {name: value.format(n) for name, value in headers.items()}
         got.append(hit(studio, workflow, headers=sent).status_code)
     assert got == ([200, 200, 429, 429] if same else [200] * 4)
+
+
+@pytest.mark.parametrize("auth", ["public", "password", "email", "sso"])
+def test_a_chat_counts_its_visitors_its_addresses_and_itself(open_studio, auth):
+    """Where visitors prove who they are, those behind one address do not take from one another."""
+    studio = open_studio(STUDIO_RATE_LIMIT_VISITOR="2/minute", STUDIO_RATE_LIMIT_ADDRESS="3/minute")
+    workflow = studio.deploy(PUBLIC)
+    services = studio.app.extensions["studio"]
+    row = {"workflow_id": workflow, "title": "T", "auth_type": auth, "rate_limit": {"perMinute": 5}}
+    one, other = (studio.store.chats.create({**row, "slug": slug}) for slug in ("one", "other"))
+    found = Catalog(services).find(workflow)
+
+    def starts(chat: t.Any, visitor: str, address: str) -> int | str:
+        with studio.app.test_request_context():
+            try:
+                starting.let_visitor_start(services, chat, Visitor(chat.id, visitor), found, address)
+            except ApiError as error:
+                assert g.rate_limit_headers is not None
+                return str(error.message).split(" ")[0]
+            told = set(items(g.rate_limit_headers[1]))
+            assert told == {"visitor-minute", *(["address-minute"] if auth in ("public", "password") else [])}
+            return 200
+
+    proven = auth in ("email", "sso")
+    assert [starts(one, "anna", "192.0.2.1") for _ in range(3)] == [200, 200, "You"]
+    assert starts(one, "ben", "192.0.2.1") == 200, "who is refused by his own limit uses up nobody else's"
+    assert starts(one, "carl", "192.0.2.1") == (200 if proven else "3")
+    assert starts(other, "anna", "192.0.2.1") == 200, "another chat has counts of its own"
+    got = [starts(one, f"v{n}", f"192.0.2.{10 + n}") for n in range(4)]
+    assert got == ([200] if proven else [200, 200]) + ["This"] * (3 if proven else 2)
 
 
 @pytest.mark.parametrize(
