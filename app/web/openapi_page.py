@@ -116,16 +116,16 @@ class _Page:
             "says": _inline(answer["description"]),
             "forms": forms,
             "headers": [
-                {
-                    "name": name,
-                    "says": _inline(header["description"]),
-                    "always": header.get("required", False),
-                }
-                for name, header in answer.get("headers", {}).items()
+                self._header(name, self._followed(sent))
+                for name, sent in answer.get("headers", {}).items()
                 if name != "X-Request-Id"
             ],
             "is_error": int(status) >= 400,
         }
+
+    def _header(self, name: str, header: Mapping[str, t.Any]) -> dict[str, t.Any]:
+        says = _inline(header["description"])
+        return {"name": name, "says": says, "always": header.get("required", False)}
 
     def schema(self, name: str) -> dict[str, t.Any]:
         """A named schema."""

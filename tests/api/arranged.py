@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from flask import Flask
 
 from app import __version__
 from app.schemas.openapi.document import document
 from app.schemas.openapi.parts import SURFACES as NAMED
-from app.streams import agent_events_schema, graph_event_schema, run_event_schema
+from app.streams import agent_events_schema, builder_schema, graph_event_schema, run_event_schema
 from app.web.auth import CREDENTIALS
+from tests.web.conftest import TOOL, Studio, opened
+from tests.web.conftest import document as document_of
 
 #: What makes the schema of a surface's frames, closed.
 FRAMES: Mapping[str, t.Callable[[], dict[str, t.Any]]] = {
     "agent-events-v1": lambda: agent_events_schema.agent_events(closed=True),
     "agent-text": agent_events_schema.agent_text,
+    "builder": lambda: builder_schema.builder_events(closed=True),
     "runs": lambda: run_event_schema.run_events(closed=True),
     "graph": lambda: graph_event_schema.graph_events(closed=True),
 }
@@ -67,6 +75,8 @@ def _event(addresses: list[str]) -> dict[str, t.Any]:
     names = [address.removeprefix("/api/schemas/") for address in addresses]
     plain = [{"$ref": f"#/components/schemas/{name}"} for name in names if name != "graph"]
     found = [_with_data({"anyOf": plain})] if plain else []
+    if "builder" in names:  # its sentinel is no JSON
+        found.append({"type": "object", "properties": {"data": {"const": "[DONE]"}}})
     return {"anyOf": [*found, *(_GRAPH if "graph" in names else ())]}
 
 
@@ -84,3 +94,84 @@ def _graph() -> Iterator[dict[str, t.Any]]:
 
 
 _GRAPH = tuple(_graph())
+
+
+@dataclass
+class Arranged:
+    """A server with one of everything.
+
+    :ivar ids: what there is, and something that is not, by parameter.
+    """
+
+    app: Flask
+    keys: dict[str, str]
+    ids: dict[str, list[str]]
+
+    def known(self, made: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The document with these ids for its parameters, and without the route that takes its time on purpose."""
+        for name, values in self.ids.items():
+            made["components"]["parameters"][name]["schema"] = {"enum": values}
+        del made["paths"]["/api/stream-check"]
+        return made
+
+
+@contextmanager
+def arranged(tmp_path: Path) -> Iterator[Arranged]:
+    """See :class:`Arranged`."""
+    # Of the provider nothing answers; e-mails go to standard output.
+    settings = {
+        "STUDIO_MAX_STREAMS": "1000",
+        "STUDIO_MAX_STREAMS_PER_ADDRESS": "1000",
+        "STUDIO_MAIL": "console",
+        "STUDIO_OIDC_ISSUER": "http://127.0.0.1:9",
+        "STUDIO_OIDC_CLIENT_ID": "studio",
+    }
+    with opened(tmp_path, settings) as studio:
+        yield Arranged(studio.app, studio.keys, _filled(studio))
+
+
+def _filled(studio: Studio) -> dict[str, list[str]]:
+    def made(path: str, **body: t.Any) -> dict[str, t.Any]:
+        answer = studio.client.post(path, json=body, headers={"X-API-Key": studio.keys["admin"]})
+        assert answer.status_code == 201, answer.get_data()
+        return t.cast("dict[str, t.Any]", answer.get_json())
+
+    public = studio.deploy(document_of("scripted/plain", settings={"public": True}), "wf_public")
+    tooling = studio.deploy(document_of("scripted/tooling", tools=[TOOL]), "wf_tooling")
+    failing = studio.deploy(document_of("scripted/broken"), "wf_failing")
+    ran = studio.execute(public, {"input": "hi", "conversationId": "c1"}).get_json()["runId"]
+    used = studio.execute(tooling, {"input": "hi"}).get_json()["runId"]
+    thread = studio.get(f"/api/runs/{ran}").get_json()["threadId"]
+    chats = [made("/api/chats", **_chat(public, kind)) for kind in ("public", "password", "email", "sso")]
+    document = made("/api/documents", collection="manuals", source="pump.md", text="Prime it first.")
+    file = studio.client.post(
+        "/api/files?name=a.txt",
+        data=b"Hello.",
+        headers={"X-API-Key": studio.keys["run"]},
+        content_type="text/plain",
+    ).get_json()
+    return {
+        "workflow_id": [public, tooling, failing, "nobody"],
+        "version": ["1", "2", "x"],
+        "run_id": [ran, used, "run_nobody"],
+        "thread_id": [thread, "thr_nobody"],
+        "slug": [*(chat["slug"] for chat in chats), "nobody"],
+        "chat_id": [*(chat["id"] for chat in chats[:2]), "chat_nobody"],
+        "key_id": [made("/api/keys", name="spare")["id"], "key_nobody"],
+        "file_id": [file["id"], "file_nobody"],
+        "document_id": [document["id"], "doc_nobody"],
+        "If-Match": ["*", '"nothing"'],
+    }
+
+
+def _chat(workflow: str, kind: str) -> dict[str, t.Any]:
+    more = {"password": {"password": "a long password"}, "email": {"allowedEmails": ["ada@example.org"]}}
+    shown = {"includeThinking": True, "includeToolCalls": True}
+    return {
+        "workflowId": workflow,
+        "slug": f"by-{kind}",
+        "title": "Help desk",
+        "authType": kind,
+        **shown,
+        **more.get(kind, {}),
+    }

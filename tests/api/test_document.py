@@ -79,12 +79,8 @@ def test_every_component_is_used(made: dict[str, t.Any]) -> None:
 
 
 def test_what_is_shared_is_used(made: dict[str, t.Any]) -> None:
-    used = {
-        name
-        for operation in operations(made)
-        for name in re.findall(r'"name": "(\w+)"', json.dumps(operation))
-    }
-    assert set(parts.PATHS) <= used
+    parameters = set(made["components"]["parameters"])
+    assert parameters == {*parts.PATHS, *parts.REQUEST_HEADERS}
     assert {tag for operation in operations(made) for tag in operation["tags"]} == set(parts.TAGS)
 
 
@@ -103,9 +99,10 @@ def test_examples_of_bodies_fit_their_schemas(made: dict[str, t.Any]) -> None:
         ]
         for content in contents:
             for example in content.get("examples", {}).values():
-                schema = {"$ref": f"urn:api{content['schema']['$ref']}"}
-                Draft202012Validator(schema, registry=registry).validate(example["value"])
-                shown += 1
+                if "$ref" in content["schema"]:
+                    schema = {"$ref": f"urn:api{content['schema']['$ref']}"}
+                    Draft202012Validator(schema, registry=registry).validate(example["value"])
+                    shown += 1
     assert shown > 5
 
 

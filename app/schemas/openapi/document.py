@@ -156,7 +156,7 @@ class _Maker:
         content: dict[str, t.Any] = {described.body_media: {"schema": schema}}
         if described.example is not None:
             content[described.body_media]["examples"] = {"body": {"value": described.example}}
-        content |= {media: {"schema": {"type": "string"}} for media in described.also}
+        content |= {media: {"schema": parts.MEDIA.get(media, {"type": "string"})} for media in described.also}
         return {"required": not described.body_optional, "content": content}
 
     # -- answers -------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def _errors(row: Row, described: Operation) -> dict[int, list[str]]:
         add(400, "invalid_json", "validation_failed")
         add(413, "payload_too_large")
         add(415, "unsupported_media_type")
-    if described.query is not None and JSON in described.body_media and row.rule not in parts.LENIENT:
+    if described.query is not None and row.rule not in parts.LENIENT:
         add(400, "validation_failed")
     if row.kind not in ("open", "chat") and described.tag != parts.PAGES:
         add(401, "unauthorized")

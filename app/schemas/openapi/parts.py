@@ -11,16 +11,18 @@ from collections.abc import Mapping
 #: What the variable parts of paths are.
 PATHS: Mapping[str, str] = {
     "workflow_id": "Id of a workflow.",
-    "thread_id": "Id of a thread, `thread_…`.",
+    "thread_id": "Id of a thread, `thr_…`.",
     "run_id": "Id of a run, `run_…`.",
     "ref": "The `ref` of a large value.",
     "decision_id": "Id of a decision, `dec_…`.",
     "token": "What stands at the end of a link.",
     "version": "Number of a version.",
+    "key_id": "Id of an API key, `key_…`.",
     "chat_id": "Id of a chat, `chat_…`.",
     "slug": "Name of a chat in addresses.",
     "conversation": "A visitor's name for a conversation.",
     "secret_name": "Name of a secret.",
+    "file_id": "Id of a file, `file_…`.",
     "document_id": "Id of a document, `doc_…`.",
     "name": "Name of a file.",
     "surface": "A kind of stream.",
@@ -65,6 +67,7 @@ HEADERS: Mapping[str, tuple[str, dict[str, t.Any]]] = {
     "X-Studio-Visitor": ("Who the visitor is; only where the request had it.", _TEXT),
     "X-Conversation-Id": ("Name of a conversation that has just begun.", _TEXT),
     "ETag": ("Of this state; for `If-Match` and `If-None-Match`.", _TEXT),
+    "Content-Disposition": ("Under which name it is saved.", _TEXT),
     "Location": ("Where it is.", _TEXT),
     "Vary": ("Which request headers the answer depends on.", _TEXT),
     "Cache-Control": ("How long it may be kept.", _TEXT),
@@ -83,7 +86,8 @@ TAGS: Mapping[str, str] = {
     "Runs": "Follow, read, stop and continue runs.",
     "Threads": "Conversations, and what agents remember of them.",
     "Decisions": "What runs ask people.",
-    "Management": "Keys, files, and who changed what.",
+    "Files": "Files that the input of runs names.",
+    "Management": "Keys, and who changed what.",
     "Owner": "The workspace owner's session and password.",
     "Secrets": "Credentials that workflows use by name.",
     "Documents": "Documents that agents search.",
@@ -99,9 +103,14 @@ FRAMES: Mapping[str, str] = {
         'data: {"blockId":"agent_1","event":"chunk_reset","reason":"tool_turn"}\n\n'
     ),
     "agent-text": 'data: {"blockId":"agent_1","chunk":"Hello there."}\n\n',
+    "builder": (
+        'id: run_01ABCDEF:3\ndata: {"type":"block:started","timestamp":"2026-01-31T09:30:00.000Z",'
+        '"runId":"run_01ABCDEF","workflowId":"wf_01ABCDEF","data":{"blockId":"agent_1","blockName":"Agent 1",'
+        '"blockType":"agent","executionOrder":2},"eventId":3}\n\n'
+    ),
     "runs": (
         'id: run_01ABCDEF:1\ndata: {"type":"thread","seq":1,"ts":"2026-01-31T09:30:00.000Z","run_id":"run_01ABCDEF",'
-        '"thread_id":"thread_01ABCDEF","data":{"thread_id":"thread_01ABCDEF"}}\n\n'
+        '"thread_id":"thr_01ABCDEF","data":{"thread_id":"thr_01ABCDEF"}}\n\n'
     ),
     "graph": (
         "event: node_started\nid: run_01ABCDEF:2\n"
@@ -111,7 +120,16 @@ FRAMES: Mapping[str, str] = {
 }
 
 #: Surfaces whose frames have a JSON Schema of their own.
-SURFACES = ("agent-events-v1", "agent-text", "runs", "graph")
+SURFACES = ("agent-events-v1", "agent-text", "builder", "runs", "graph")
+
+#: Schemas of bodies that are no JSON, where there is more to say than that they are text.
+MEDIA: Mapping[str, dict[str, t.Any]] = {
+    "multipart/form-data": {
+        "type": "object",
+        "required": ["file"],
+        "properties": {"file": {"type": "string", "contentMediaType": "application/octet-stream"}},
+    }
+}
 
 #: What more is known of path parameters.
 PATH_SCHEMAS: Mapping[str, dict[str, t.Any]] = {"surface": {"enum": list(SURFACES)}}

@@ -9,6 +9,7 @@ import typing as t
 from typing import Annotated, NotRequired, TypedDict
 
 from app.schemas.shapes.common import Cursor, ErrorDetail, Instant, Page, Problem
+from app.schemas.shapes.management import Budget, Rate, Spent
 from app.schemas.shapes.runs import RunFailure
 from app.schemas.shapes.threads import Review
 
@@ -32,8 +33,9 @@ class Chat(TypedDict):
     includeToolCalls: bool
     customization: NotRequired[dict[str, t.Any]]
     allowedOrigins: NotRequired[list[str]]
-    rateLimit: NotRequired[dict[str, t.Any]]
-    budget: NotRequired[dict[str, t.Any]]
+    rateLimit: NotRequired[Rate]
+    budget: NotRequired[Budget]
+    spent: NotRequired[Spent]
     redact: NotRequired[dict[str, t.Any]]
     active: bool
     version: NotRequired[Annotated[int, {"doc": "The version that answers; absent: none does.", "low": 1}]]

@@ -196,7 +196,7 @@ class AttachedQuery(TypedDict):
 
     protocol: NotRequired[
         Annotated[
-            t.Literal["agent-events-v1", "agent-text", "runs", "graph"],
+            t.Literal["agent-events-v1", "agent-text", "builder", "runs", "graph"],
             {"doc": "In which events the run is told.", "default": "agent-events-v1"},
         ]
     ]
@@ -208,6 +208,12 @@ class AttachedQuery(TypedDict):
     ]
     events: NotRequired[
         Annotated[t.Literal["full", "messages", "minimal"], {"doc": "How much to tell; for `runs`."}]
+    ]
+    replay: NotRequired[
+        Annotated[
+            t.Literal["all", "durable"],
+            {"doc": "`durable`: without what is provisional; for `builder`, which is for `admin` alone."},
+        ]
     ]
     after: NotRequired[
         Annotated[

@@ -25,6 +25,20 @@ class Thread(TypedDict):
     createdAt: Instant
 
 
+class ThreadList(TypedDict):
+    """Threads, newest first."""
+
+    items: list[Thread]
+    nextCursor: NotRequired[Cursor]
+
+
+class ThreadQuery(Page):
+    """Which threads are listed."""
+
+    workflowId: NotRequired[Annotated[str, {"doc": "Threads of this workflow.", "nonempty": True}]]
+    conversationId: NotRequired[Annotated[str, {"doc": "Threads of this name.", "nonempty": True}]]
+
+
 class Memory(TypedDict):
     """One exchange that an agent remembers; without `answer` when it was stopped before it had one."""
 

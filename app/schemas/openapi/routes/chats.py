@@ -8,7 +8,7 @@ from __future__ import annotations
 from app.schemas.answers import ResumeBody
 from app.schemas.chat_deployment import ChatDeploymentBody
 from app.schemas.chat_message import ChatMessageBody
-from app.schemas.openapi.operation import Answer, Operation
+from app.schemas.openapi.operation import HTML, Answer, Operation
 from app.schemas.openapi.routes.runs import CLOSED
 from app.schemas.shapes.chats import (
     Chat,
@@ -116,6 +116,16 @@ _MANAGED = (
 )
 
 _VISITED = (
+    Operation(
+        route="GET /chat/<slug>",
+        id="showChat",
+        does="Show a chat",
+        tag="Pages",
+        page=_PAGE,
+        answers={200: Answer(says="The page.", media=(HTML,), headers=("Content-Security-Policy",))},
+        errors={403: (), 404: (), 503: ()},
+        page_errors=(403, 404, 503),
+    ),
     Operation(
         route="GET /api/chat/<slug>",
         id="enterChat",

@@ -49,7 +49,7 @@ ROUTES = (
         page="graph-events.md#answering",
         headers=("Accept",),
         body=ChatResumeBody,
-        example={"thread_id": "thread_01ABCDEF", "decision": "approve"},
+        example={"thread_id": "thr_01ABCDEF", "decision": "approve"},
         answers={200: _ANSWER, 202: _GOES_ON},
         errors={
             404: ("not_found",),

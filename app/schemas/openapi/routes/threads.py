@@ -7,11 +7,35 @@ from __future__ import annotations
 
 from app.schemas.openapi.operation import Answer, Operation
 from app.schemas.shapes.runs import Stopped
-from app.schemas.shapes.threads import Forgotten, MemoryKey, MemoryList, MemoryQuery, Thread
+from app.schemas.shapes.threads import (
+    Forgotten,
+    MemoryKey,
+    MemoryList,
+    MemoryQuery,
+    Thread,
+    ThreadList,
+    ThreadQuery,
+)
 
 _UNKNOWN = {404: ("not_found",)}
 
 ROUTES = (
+    Operation(
+        route="GET /api/threads",
+        id="listThreads",
+        does="List threads",
+        tag="Threads",
+        page="run-events.md#threads",
+        says="Newest first. A key without the scope `read` sees those it has opened.",
+        query=ThreadQuery,
+        answers={
+            200: Answer(
+                says="A page of threads.",
+                shape=ThreadList,
+                links={"thread": ("getThread", {"thread_id": "$response.body#/items/0/threadId"})},
+            )
+        },
+    ),
     Operation(
         route="GET /api/threads/<thread_id>",
         id="getThread",

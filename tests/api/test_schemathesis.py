@@ -1,0 +1,134 @@
+"""Calls every route as the OpenAPI document says that it can be called, and as it says that it cannot.
+
+schemathesis makes the requests and holds the answers to the document in its closed form: status, content type, headers,
+every member of a body and every frame of a stream. Each caller has a database of his own, since he may break all he
+can reach. Seeds are fixed; ``make api-test`` makes more requests (``STUDIO_API_EXAMPLES``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import typing as t
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.schemas.openapi.document import path
+from app.web.auth import CREDENTIALS
+from tests.api.arranged import Arranged, arranged, closed_document
+
+if t.TYPE_CHECKING:
+    from schemathesis.engine import events
+
+EXAMPLES = int(os.environ.get("STUDIO_API_EXAMPLES", "3"))
+#: That a server or a provider cannot be reached is no fault of ours, and neither is it where we say so.
+EXPECTED = ["2xx", "3xx", "4xx", "502", "503"]
+CHECKS = (
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "response_headers_conformance",
+    "unsupported_method",
+    "allow_header_conformance",
+)
+#: Who may do most is tried with every boundary value of every parameter, and goes from answer to answer.
+THOROUGH = "admin"
+
+
+def config(headers: dict[str, str], thorough: bool) -> t.Any:
+    from schemathesis.config import SchemathesisConfig
+
+    return SchemathesisConfig.from_dict(
+        {
+            # Bodies are looked at as they are.
+            "headers": {"Accept-Encoding": "identity", **headers},
+            "continue-on-failure": True,
+            "generation": {
+                "max-examples": EXAMPLES,
+                "deterministic": True,
+                "no-shrink": True,
+                "database": "none",
+            },
+            "checks": {
+                "enabled": False,
+                "not_a_server_error": {"enabled": True, "expected-statuses": EXPECTED},
+                **{name: {"enabled": True} for name in CHECKS},
+            },
+            "phases": {
+                "examples": {"enabled": True},
+                "coverage": {"enabled": thorough},
+                "fuzzing": {"enabled": True},
+                "stateful": {"enabled": thorough},
+            },
+        }
+    )
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """What is refused is in the log of the server; of thousands of refusals nobody reads that."""
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def run(studio: Arranged, headers: dict[str, str], thorough: bool) -> tuple[Counter[str], list[str]]:
+    """How often each route was called, and all that was wrong."""
+    import schemathesis
+    from schemathesis.engine import events, from_schema
+
+    schema = schemathesis.openapi.from_dict(studio.known(closed_document()), config=config(headers, thorough))
+    schema.app = studio.app
+    called: Counter[str] = Counter()
+    wrong: dict[str, str] = {}
+    with quiet():
+        for event in from_schema(schema).execute():
+            if isinstance(event, events.ScenarioFinished):
+                for interaction in event.recorder.interactions.values():
+                    called[interaction.request.method + " " + (event.label or "")] += 1
+                wrong |= failures(event)
+            elif isinstance(event, (events.NonFatalError, events.FatalError)):
+                wrong[str(event)] = str(event)
+    return called, list(wrong.values())
+
+
+def failures(event: events.ScenarioFinished) -> dict[str, str]:
+    """One of each kind for each route."""
+    return {
+        f"{event.label} {check.failure_info.failure.title}": (
+            f"{event.label}: {check.failure_info.failure.title}\n"
+            f"{check.failure_info.failure.message[:1500]}\n{check.failure_info.code_sample}"
+        )
+        for checks in event.recorder.checks.values()
+        for check in checks
+        if check.failure_info is not None and not is_another_route(event.label, check)
+    }
+
+
+def is_another_route(label: str | None, check: t.Any) -> bool:
+    """Whether a method is wrong for a route, and right for another one that takes any name in its place."""
+    if check.name != "unsupported_method":
+        return False
+    where = str(label).partition(" ")[2]
+    likes = [
+        re.sub(r"\{\w+\}", "[^/]+", each)
+        for each in map(path, {row.rule for row in CREDENTIALS})
+        if each != where
+    ]
+    return any(re.fullmatch(like, where) for like in likes)
+
+
+@pytest.mark.parametrize("who", ["nobody", "run", "read", "admin"])
+def test_the_server_keeps_to_its_description(who: str, tmp_path: Path) -> None:
+    with arranged(tmp_path) as studio:
+        headers = {} if who == "nobody" else {"X-API-Key": studio.keys[who]}
+        called, wrong = run(studio, headers, who == THOROUGH)
+        assert not wrong, "\n\n".join(wrong)
+        assert sum(called.values()) > 300
