@@ -1,0 +1,89 @@
+"""The pages on chats: what they print works as printed, one line after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.schemas import derive
+from app.schemas.chat_deployment import RESERVED, ChatDeploymentBody
+from app.schemas.chat_message import ChatMessageBody
+from tests.support.servers import Studio, studio
+from tests.support.shared import ROOT
+
+FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """What each block of both pages gave, in one shell; a chat gets its password last."""
+    if shutil.which("curl") is None:
+        pytest.skip("no curl here (Debian: apt install curl)")
+    deploy, talk, change = FENCE.findall(page("chats.md"))
+    lines = [deploy, talk, *FENCE.findall(page("chats-api.md")), change]
+    folder = tmp_path_factory.mktemp("studio")
+    with studio(folder) as made:
+        yield _run(lines, made, tmp_path_factory.mktemp("shell"))
+
+
+def _run(lines: list[str], made: Studio, folder: Path) -> list[str]:
+    script = "printf '\\036'\n".join(lines).replace("127.0.0.1:8000", f"127.0.0.1:{made.port}")
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=folder,
+        env={**os.environ, "STUDIO_API_KEY": made.key},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\x1e")
+
+
+def frames(text: str) -> list[t.Any]:
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+
+
+def test_what_is_printed_works(printed: list[str]) -> None:
+    deployed, first, talk, waited, history, run, changed = printed
+    chat = json.loads(deployed)
+    assert (chat["slug"], chat["hasPassword"]) == ("help", False)
+    for stream in (first, talk):
+        assert frames(stream)[-1] == "[DONE]"
+        assert frames(stream)[-2]["data"]["status"] == "completed"
+        assert any(isinstance(frame, dict) and frame.get("event") == "thinking" for frame in frames(stream))
+    assert json.loads(waited)["success"] is True
+    items = json.loads(history)["items"]
+    assert [item["input"] for item in items] == ["Once more, please.", "Show me."]
+    assert all(item["answers"] for item in items)
+    standing, _, rest = run.partition("}")
+    assert json.loads(standing + "}")["status"] in ("completed", "running")
+    assert frames(rest)[-1] == "[DONE]"
+    assert '"outcome":"already_finished"' in rest
+    assert json.loads(changed)["hasPassword"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "body"), [("chats.md", ChatDeploymentBody), ("chats-api.md", ChatMessageBody)]
+)
+def test_every_field_is_on_its_page(name: str, body: type) -> None:
+    rows = "\n".join(line.split(" | ")[0] for line in page(name).splitlines() if line.startswith("| `"))
+    assert [field.name for field in derive.describe(body) if f"`{field.name}`" not in rows] == []
+
+
+def test_the_reserved_slugs_are_named() -> None:
+    [row] = [line for line in page("chats.md").splitlines() if line.startswith("| `slug`")]
+    assert {*re.findall(r"`([a-z]+)`", row)} - {"slug"} == RESERVED
