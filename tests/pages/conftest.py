@@ -32,7 +32,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def chromium(server: Studio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """It ends before the server, which would wait for the connections that it keeps."""
     with browser(tmp_path_factory.mktemp("browser")) as made:
         yield made
 
