@@ -18,10 +18,12 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "agent-text": (),
     "runs": ("events", "includeThinking"),
     "graph": (),
+    "builder": ("replay",),
 }
-#: Names that will be surfaces.
-LATER = ("builder",)
-PARAMETERS = ("protocol", "includeThinking", "includeToolCalls", "events", "after")
+#: Parameters that belong to some surfaces only.
+_OF_SOME = ("includeThinking", "includeToolCalls", "events", "replay")
+PARAMETERS = ("protocol", *_OF_SOME, "after")
+REPLAYS = ("all", "durable")
 LEVELS = ("full", "messages", "minimal")
 
 #: A number no run ever counts to.
@@ -34,6 +36,7 @@ class AttachQuery:
     """What an attacher asks for.
 
     :ivar after: number of the last event it has; 0: none. :ivar where: what said so.
+    :ivar replay: ``durable``: what is provisional is left out.
     """
 
     protocol: str
@@ -42,6 +45,7 @@ class AttachQuery:
     events: t.Literal["full", "messages", "minimal"]
     after: int
     where: str
+    replay: t.Literal["all", "durable"] = "all"
 
 
 def load_attach(
@@ -52,31 +56,33 @@ def load_attach(
     :param sent: the query. :param problems: what is wrong with its names.
     :param last_event_id: the header ``Last-Event-ID``; it is newer than ``after``, which an ``EventSource`` repeats
         unchanged.
-    :raises ValidationFailed: 400 with every problem; code ``not_supported`` for a surface that is not there yet.
+    :raises ValidationFailed: 400 with every problem.
     """
     protocol = sent.get("protocol", "agent-events-v1")
-    if protocol in LATER:
-        message = f"'{protocol}' cannot be attached to yet; there are {', '.join(PROTOCOLS)}"
-        raise ValidationFailed([Problem("protocol", message)], code="not_supported")
     if protocol not in PROTOCOLS:
         problems.append(Problem("protocol", f"unknown; there are {', '.join(PROTOCOLS)}"))
     else:
         problems += [
             Problem(name, f"is not for protocol={protocol}; {_whose(name)}")
-            for name in ("includeThinking", "includeToolCalls", "events")
+            for name in _OF_SOME
             if name in sent and name not in PROTOCOLS[protocol]
         ]
     flags = [_flag(name, sent, problems) for name in ("includeThinking", "includeToolCalls")]
     level = sent.get("events", "full")
     if level not in LEVELS:
         problems.append(Problem("events", f"unknown; there are {', '.join(LEVELS)}"))
+    replay = sent.get("replay", "all")
+    if replay not in REPLAYS:
+        problems.append(Problem("replay", f"unknown; there are {', '.join(REPLAYS)}"))
     where, cursor = ("Last-Event-ID", last_event_id) if last_event_id else ("after", sent.get("after", ""))
     after = _after(where, cursor, run_id, problems)
     if after and protocol == "agent-text":
         problems.append(Problem(where, "frames of agent-text have no id; attach without it"))
     if problems:
         raise ValidationFailed(problems)
-    return AttachQuery(protocol, flags[0], flags[1], t.cast("t.Any", level), after, where)
+    return AttachQuery(
+        protocol, flags[0], flags[1], t.cast("t.Any", level), after, where, t.cast("t.Any", replay)
+    )
 
 
 def _whose(name: str) -> str:

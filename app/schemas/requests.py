@@ -105,6 +105,40 @@ def load_runs(body: Mapping[str, t.Any]) -> RunsBody:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DraftRunBody:
+    """Body of ``POST /api/workflows/{id}/draft/run`` (contract section 4)."""
+
+    input: t.Any = dataclasses.field(
+        default=None, metadata={"doc": "The run's input; text becomes {message}, nothing becomes {}."}
+    )
+    document: dict[str, t.Any] | None = dataclasses.field(
+        default=None, metadata={"doc": "What to run: edits that are not saved. Default: the draft."}
+    )
+    input_from_run_id: str | None = dataclasses.field(
+        default=None,
+        metadata=_key("inputFromRunId", "Take the input of an earlier run of this workflow.", nonempty=True),
+    )
+    stop_after: str | None = dataclasses.field(
+        default=None,
+        metadata=_key("stopAfter", "Id of a block: with its end the run is over.", nonempty=True),
+    )
+
+
+def load_draft_run(body: Mapping[str, t.Any]) -> DraftRunBody:
+    """The body of a request to run a draft; ``input`` of the result is what the run gets, unless it is another one's.
+
+    :raises ValidationFailed: 400 with every problem.
+    """
+    parsed, problems = derive.load(DraftRunBody, body, null_unset=False)
+    if "input" in body and "inputFromRunId" in body:
+        message = "input and inputFromRunId exclude each other; send one of them"
+        problems.append(Problem("inputFromRunId", message))
+    if parsed is None or problems:
+        raise ValidationFailed(in_document_order(body, problems))
+    return dataclasses.replace(parsed, input=run_input(parsed.input))
+
+
 def run_input(value: t.Any) -> t.Any:
     """What a run gets for an ``input`` as sent: text as ``{"message": ...}``, none as ``{}``, the rest as it is."""
     if value is None:

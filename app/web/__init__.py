@@ -54,11 +54,24 @@ def _install_owner(app: Flask) -> None:
 
 def _install_runs(app: Flask, services: Services) -> None:
     """What starts runs, follows them, answers what they ask, and lists them."""
-    from app.web import attach, decide, decisions, execute, graph, resume, run_events, run_list, runs, threads
+    from app.web import (
+        attach,
+        decide,
+        decisions,
+        draft_run,
+        execute,
+        graph,
+        resume,
+        run_events,
+        run_list,
+        runs,
+        threads,
+    )
 
     execute.install(app, services)
     run_events.install(app, services)
     graph.install(app, services)
+    draft_run.install(app, services)
     runs.install(app)
     attach.install(app, services)
     resume.install(app, services)

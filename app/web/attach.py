@@ -23,8 +23,9 @@ from app.streams.projection import Projection
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.web import relay, streaming
 from app.web.auth import caller
+from app.web.builder_reader import builder_events
 from app.web.catalog import Catalog
-from app.web.errors import not_found
+from app.web.errors import forbidden, not_found
 from app.web.graph_reader import graph_events
 from app.web.held import PausedRun, held
 from app.web.http import read_query
@@ -64,7 +65,10 @@ class Attacher:
 
         :param path: what another process of this host is asked instead, when it carries the run; None: the same.
         :param sight: how the caller sees runs.
+        :raises ApiError: 403: builders alone see everything.
         """
+        if query.protocol == "builder" and (sight.public or not caller().may("admin")):
+            raise forbidden("admin")
         until = get_hub().loop.now() + CLAIMED_S
         while True:
             here = carried(run_id) or self._services.runs.ended(run_id)
@@ -145,6 +149,10 @@ class Attacher:
         if query.protocol == "graph":
             rights = sight.rights()
             return graph_events(self._services.store, told.run_id, told.thread_id, told.workflow, rights)
+        if query.protocol == "builder":
+            return builder_events(
+                self._services, told.run_id, told.workflow_id, told.thread_id, query.replay == "durable"
+            )
         return _projection(told, query, sight)
 
     def _check_room(self) -> None:

@@ -64,6 +64,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/workflows/<workflow_id>/versions", "key", "read"),
     Credential("GET", "/api/workflows/<workflow_id>/versions/<version>", "key", "read"),
     Credential("GET", "/api/workflows/<workflow_id>/diff", "key", "read"),
+    Credential("POST", "/api/workflows/<workflow_id>/draft/run", "key", "admin"),
     Credential("POST", "/chat", "public", "run"),
     Credential("POST", "/chat/resume", "public", "run", own="only"),
     Credential("GET", "/graph/topology", "public", "run"),

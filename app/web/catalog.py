@@ -312,6 +312,12 @@ class Catalog:
             raise ValidationFailed([Problem("", _TOO_DEEP)])
         return child
 
+    def unversioned(self, workflow_id: str) -> bool:
+        """Whether a run of it without a version ran what it is, and no draft."""
+        if workflow_id in self._plugins.runners:
+            return True
+        return workflow_id == ASSISTANT and self._store.workflows.live(workflow_id) is None
+
     def is_public(self, workflow_id: str, version: int | None = None) -> bool:
         """Whether the workflow may run for callers without a key; unknown and undeployed ones may not."""
         try:

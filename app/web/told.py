@@ -38,6 +38,7 @@ class Told:
     """
 
     run_id: str
+    workflow_id: str
     run: Run | EndedRun | PausedRun
     thread_id: str
     selections: tuple[Selection, ...] | None
@@ -52,6 +53,7 @@ def of_run(run: Run | KeptRun) -> Told:
     workflow = asked.workflow
     return Told(
         asked.run_id,
+        asked.workflow_id,
         run,
         asked.thread_id or "",
         asked.selections,
@@ -73,6 +75,7 @@ def of_record(row: Mapping[str, t.Any], catalog: Catalog, store: Store) -> Told:
     agents = tuple(block["block"] for block in row["blocks"] if block["type"] == "agent")
     return Told(
         row["id"],
+        row["workflow_id"],
         EndedRun(log),
         row["thread_id"] or "",
         None,
@@ -99,6 +102,7 @@ def of_stored_log(row: Mapping[str, t.Any], catalog: Catalog, store: Store, held
     agents = tuple(info.id for info in _blocks(log) if info.type == AGENT)
     return Told(
         row["id"],
+        row["workflow_id"],
         EndedRun(log) if row["ended_at"] is not None else PausedRun(row["id"], log, held),
         row["thread_id"] or "",
         selected(row["origin"]),
@@ -122,7 +126,9 @@ def _blocks(log: RunLog) -> t.Sequence[ev.BlockInfo]:
 
 
 def _workflow(row: Mapping[str, t.Any], catalog: Catalog) -> CompiledWorkflow | None:
-    """What was run, where it is still stored and can still be run."""
+    """What was run, where it is still stored and can still be run; a draft may be another one by now."""
+    if row["version"] is None and not catalog.unversioned(row["workflow_id"]):
+        return None
     try:
         return catalog.find(row["workflow_id"], row["version"]).workflow
     except ApiError:

@@ -70,12 +70,6 @@ def test_an_event_that_never_was_is_no_end(studio: Studio, tooling: str) -> None
         assert_error(answer, 400, "validation_failed", path="Last-Event-ID", says=number)
 
 
-@pytest.mark.parametrize("name", ["builder"])
-def test_a_surface_to_come_is_not_supported_by_name(studio: Studio, tooling: str, name: str) -> None:
-    answer = attach(studio, tooling, f"protocol={name}")
-    assert_error(answer, 400, "not_supported", path="protocol", says="agent-events-v1")
-
-
 def test_everything_wrong_is_said_at_once(studio: Studio, tooling: str) -> None:
     error = assert_error(
         attach(studio, tooling, "protocol=x&includeThinking=y&z=1"), 400, "validation_failed"

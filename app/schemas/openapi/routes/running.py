@@ -1,4 +1,4 @@
-"""Running workflows: the two routes that start runs.
+"""Running workflows: the routes that start runs.
 
 Law of this room: see :mod:`app.schemas.openapi.routes`.
 """
@@ -6,7 +6,7 @@ Law of this room: see :mod:`app.schemas.openapi.routes`.
 from __future__ import annotations
 
 from app.schemas.openapi.operation import Answer, Operation
-from app.schemas.requests import ExecuteBody, RunsBody
+from app.schemas.requests import DraftRunBody, ExecuteBody, RunsBody
 from app.schemas.shapes.runs import Accepted, Executed
 
 _FOLLOWS = {"run": ("getRun", {"run_id": "$response.body#/runId"})}
@@ -67,5 +67,19 @@ ROUTES = (
             406: ("not_acceptable",),
             409: ("not_deployed", "thread_busy", "thread_paused"),
         },
+    ),
+    Operation(
+        route="POST /api/workflows/<workflow_id>/draft/run",
+        id="runDraft",
+        does="Run a draft and follow it as its builder",
+        tag="Running",
+        page="builder-events.md",
+        says="Always a stream. `document` is run in its place; `input` and `inputFromRunId` exclude each other.",
+        headers=("Idempotency-Key", "traceparent"),
+        body=DraftRunBody,
+        body_optional=True,
+        example={"input": {"message": "Hello"}, "stopAfter": "agent_1"},
+        answers={200: Answer(says="The stream.", streams=("builder",), headers=("X-Run-Id",))},
+        errors={name: codes for name, codes in NOT_READY.items() if name != 409},
     ),
 )

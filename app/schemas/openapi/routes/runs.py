@@ -12,7 +12,7 @@ from app.schemas.shapes.runs import Accepted, AttachedQuery, Executed, RunList, 
 #: Why an answer cannot be taken.
 CLOSED = ("not_paused", "several_pauses", "already_answered", "decision_expired")
 #: Surfaces a run can be followed in.
-SURFACES = ("agent-events-v1", "agent-text", "runs", "graph")
+SURFACES = ("agent-events-v1", "agent-text", "builder", "runs", "graph")
 
 ROUTES = (
     Operation(
@@ -55,7 +55,6 @@ ROUTES = (
             204: Answer(says="The run is over and all was delivered.", headers=("X-Run-Id",)),
         },
         errors={
-            400: ("not_supported",),
             404: ("not_found",),
             503: ("at_capacity", "run_elsewhere"),
         },
