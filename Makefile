@@ -17,12 +17,13 @@ RUN_READY := $(VENV)/.studio-run
 DEV_READY := $(VENV)/.studio-dev
 DOCS_READY := $(VENV)/.studio-docs
 
-.PHONY: help serve test check format docs generate bench clean
+.PHONY: help serve test api-test check format docs generate bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve      the server, on port 8000 or PORT, data under instance/"
 	@echo "make test       the tests; ARGS go to pytest"
+	@echo "make api-test   every route against its description, with many requests (STUDIO_API_EXAMPLES, 200)"
 	@echo "make check      lint, format, types, layers, spelling, generated pages"
 	@echo "make format     let ruff mend what it can"
 	@echo "make docs       generated pages, then the site into docs/_build/html"
@@ -34,6 +35,9 @@ serve: $(RUN_READY)
 
 test: $(DEV_READY)
 	$(PY) -m pytest $(TESTS)
+
+api-test: $(DEV_READY)
+	STUDIO_API_EXAMPLES=$${STUDIO_API_EXAMPLES:-200} $(PY) -m pytest tests/api -q --timeout 3600 $(ARGS)
 
 check: $(DEV_READY)
 	$(VENV)/bin/ruff check .
