@@ -74,7 +74,7 @@ class _Page:
             "path": path,
             "does": operation["summary"],
             "says": prose(operation.get("description", "")),
-            "who": _inline(operation["x-scope"]),
+            "who": _inline(operation["x-credential"]),
             "parameters": [
                 {**each, "type": self.words(each["schema"]), "says": _inline(each.get("description", ""))}
                 for each in parameters

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from app.streams.schemas import SURFACES
 from docs._tools import (
+    pages_api,
     pages_capabilities,
     pages_code,
     pages_graph_events,
@@ -38,7 +39,7 @@ PAGES: dict[str, t.Callable[[], str]] = {
     "reference/tools.md": pages_plugins.tools,
     "reference/scripts.md": pages_plugins.scripts,
     "capabilities.md": pages_capabilities.page,
-    "_static/openapi.json": pages_code.openapi,
+    "_static/openapi.json": pages_api.openapi,
     **{f"events/{name}.json": partial(pages_code.event_schema, name) for name in SURFACES},
 }
 
@@ -53,6 +54,7 @@ PARTS: dict[tuple[str, str], t.Callable[[], str]] = {
     ("providers.md", "embeddings"): pages_capabilities.embeddings,
     ("behind-nginx.md", "findings"): pages_streams.findings,
     ("behind-nginx.md", "cures"): pages_streams.cures,
+    ("http-api.md", "routes"): pages_api.routes,
     ("graph-events.md", "events"): pages_graph_events.events,
     ("run-events.md", "levels"): pages_run_events.events,
     ("run-events.md", "savings"): pages_run_events.savings,

@@ -110,15 +110,6 @@ def event_schema(surface: str) -> str:
     return json.dumps(SURFACES[surface](), indent=2, ensure_ascii=False)
 
 
-def openapi() -> str:
-    """The OpenAPI document, as ``/api/openapi.json`` gives it, for people to read."""
-    from app import __version__
-    from app.schemas.openapi.document import document
-    from app.web.auth import CREDENTIALS
-
-    return json.dumps(document(CREDENTIALS, __version__), indent=2, ensure_ascii=False)
-
-
 def errors() -> str:
     """The exception tree."""
     from app import errors as module

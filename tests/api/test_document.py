@@ -49,7 +49,7 @@ def test_every_operation_says_what_people_need(made: dict[str, t.Any]) -> None:
         assert not operation["summary"].endswith(".")
         assert set(operation["tags"]) <= tags
         assert any(int(status) < 400 for status in operation["responses"])
-        assert operation["x-scope"].endswith(".")
+        assert operation["x-credential"].endswith(".")
 
 
 def test_the_document_is_valid_openapi(made: dict[str, t.Any]) -> None:

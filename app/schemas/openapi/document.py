@@ -23,8 +23,9 @@ _ABOUT = """\
 Agent workflows over HTTP, streamed token by token over Server-Sent Events.
 
 Programs send a key in `X-API-Key`; `studio key create` makes one. What each route asks of its caller is under
-`security`, with the scopes a key needs; `x-scope` says it once more in words. Members that do not apply are left out,
-never null. Answers may get further members: ignore what you do not know. Requests may not: an unknown key is a 400.
+`security`, with the scopes a key needs; `x-credential` says it once more in words. Members that do not apply are
+left out, never null. Answers may get further members: ignore what you do not know. Requests may not: an unknown key is
+a 400.
 
 Streams are `text/event-stream`. What their frames hold is not part of OpenAPI 3.1: each has its own JSON Schema under
 `/api/schemas/{surface}`, named beside the answer.
@@ -32,9 +33,9 @@ Streams are `text/event-stream`. What their frames hold is not part of OpenAPI 3
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 #: Who may call routes that take no key.
 _WHO = {
-    "open": "Anybody.",
-    "owner": "The workspace owner, signed in.",
-    "chat": "Whoever the chat's own gate lets in.",
+    "open": "none",
+    "owner": "the owner's session",
+    "chat": "the chat's own gate",
 }
 #: Methods of requests that may come with a body.
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -127,7 +128,7 @@ class _Maker:
             "description": described.says,
             "tags": [described.tag],
             "security": security(row),
-            "x-scope": scope_words(row),
+            "x-credential": _sentence(scope_words(row, described)),
             "parameters": list(self._parameters(described)),
             "requestBody": self._body(described),
             "responses": self._responses(row, described),
@@ -257,16 +258,26 @@ def security(row: Row) -> list[dict[str, t.Any]]:
     return {"owner": [session], "key": [*keys, session], "public": [*keys, session, {}]}.get(row.kind, [])
 
 
-def scope_words(row: Row) -> str:
-    """Who may call, in words."""
-    if row.kind in _WHO:
-        return _WHO[row.kind]
-    said = {
-        "all": f"A key with the scope `{row.scope}`.",
-        "also": f"A key with the scope `{row.scope}`, or the key with the scope `run` that began it.",
-        "only": f"The key that began it (with the scope `{row.scope}`), or one with the scope `admin`.",
-    }[row.own]
-    return f"{said} None where the workflow is public." if row.kind == "public" else said
+def scope_words(row: Row, described: Operation) -> str:
+    """Who may call: a phrase, in Markdown."""
+    if described.who or row.kind in _WHO:
+        return described.who or _WHO[row.kind]
+    if "<" in row.rule:
+        own = {
+            "also": f"key with `{row.scope}`, or the key it belongs to",
+            "only": f"the key it belongs to (with `{row.scope}`), or an `admin` key",
+        }
+    else:  # of a list they get a part
+        own = {
+            "also": f"key with `{row.scope}`; one with `run` gets what is its own",
+            "only": f"key with `{row.scope}`, which gets what is its own; an `admin` key gets all",
+        }
+    said = own.get(row.own, f"key with `{row.scope}`")
+    return f"{said}, or none where the workflow is `public`" if row.kind == "public" else said
+
+
+def _sentence(phrase: str) -> str:
+    return f"{phrase[:1].upper()}{phrase[1:]}."
 
 
 def _errors(row: Row, described: Operation) -> dict[int, list[str]]:

@@ -47,6 +47,7 @@ class Operation:
     """One route.
 
     :ivar route: method and rule, as in the credential table. :ivar id: for generated clients.
+    :ivar who: who may call, where the credential table does not say it all: a phrase.
     :ivar does: what it does, in a few words. :ivar says: the rest, in Markdown. :ivar page: of the docs, with anchor.
     :ivar query: a ``TypedDict`` of its parameters. :ivar headers: request headers it looks at, by name of
         :data:`app.schemas.openapi.parts.REQUEST_HEADERS`.
@@ -64,6 +65,7 @@ class Operation:
     tag: str
     says: str = ""
     page: str = ""
+    who: str = ""
     query: t.Any = None
     headers: Sequence[str] = ()
     body: t.Any = None

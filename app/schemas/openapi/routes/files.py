@@ -10,7 +10,7 @@ from app.schemas.openapi.operation import Answer, Operation
 from app.schemas.shapes.common import Page
 from app.schemas.shapes.files import File, FileList
 
-_PAGE = "files-api.md"
+_PAGE = "management-api.md#files"
 _ANY = "application/octet-stream"
 _UNKNOWN = {404: ("not_found",)}
 

@@ -47,6 +47,7 @@ ROUTES = (
         does="Answer the question at which a turn has paused, and go on with it",
         tag="Running",
         page="graph-events.md#answering",
+        who="the key that opened the thread (with `run`), or an `admin` key; none where anybody may answer",
         headers=("Accept",),
         body=ChatResumeBody,
         example={"thread_id": "thr_01ABCDEF", "decision": "approve"},

@@ -10,7 +10,7 @@ from app.schemas.openapi.operation import Answer, Operation
 from app.schemas.shapes.common import Page
 from app.schemas.shapes.management import AuditList, AuditQuery, Key, KeyList, NewKey, RevokedKey
 
-_KEYS = "keys-api.md"
+_KEYS = "management-api.md#keys"
 
 ROUTES = (
     Operation(
@@ -80,6 +80,7 @@ ROUTES = (
         id="listChanges",
         does="List who changed what",
         tag="Management",
+        page="management-api.md#the-audit-log",
         says="Newest first.",
         query=AuditQuery,
         answers={200: Answer(says="A page of changes.", shape=AuditList)},

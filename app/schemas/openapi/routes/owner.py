@@ -17,7 +17,7 @@ from app.schemas.shapes.owner import (
     SignOutForm,
 )
 
-_PAGE = "owner.md"
+_PAGE = "signing-in.md"
 _SHOWN = Answer(says="The page.", media=(HTML,), headers=("Content-Security-Policy", "Cache-Control"))
 _AWAY = Answer(says="Onward.", headers=("Location",))
 _TRIES = {429: ("rate_limited",), 503: ("at_capacity", "secrets_locked")}
@@ -38,6 +38,7 @@ ROUTES = (
         does="Sign in",
         tag="Owner",
         page=_PAGE,
+        who="the owner's password",
         says="The answer sets the cookie of the session.",
         body=SignInBody,
         answers={200: Answer(says="Who is signed in now.", shape=SessionState)},
@@ -57,6 +58,7 @@ ROUTES = (
         does="Change the owner's password",
         tag="Owner",
         page=_PAGE,
+        who="the owner's session, or a key with `admin`",
         says="Every session ends; that of the caller goes on as a new one.",
         body=PasswordBody,
         answers={
@@ -82,6 +84,7 @@ ROUTES = (
         does="Sign in on a page",
         tag="Pages",
         page=_PAGE,
+        who="the owner's password",
         body=SignInForm,
         body_media=FORM,
         answers={303: _AWAY},
@@ -94,6 +97,7 @@ ROUTES = (
         does="Show the form that sets the owner's password",
         tag="Pages",
         page=_PAGE,
+        who="the link",
         answers={200: _SHOWN},
         errors={404: (), 503: ()},
         page_errors=(404, 503),
@@ -104,6 +108,7 @@ ROUTES = (
         does="Set the owner's password by a link, and sign in",
         tag="Pages",
         page=_PAGE,
+        who="the link",
         body=SetupForm,
         body_media=FORM,
         answers={303: _AWAY},

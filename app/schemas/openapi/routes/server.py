@@ -35,7 +35,10 @@ ROUTES = (
         does="Get test frames at known times",
         tag="Server",
         page="behind-nginx.md",
-        says="For `studio check-stream`, which finds out what holds streams back on the way.",
+        says=(
+            "For `studio check-stream`, which finds out what holds streams back on the way. At most 8 at once in a "
+            "process."
+        ),
         query=StreamCheckQuery,
         answers={200: Answer(says="The stream.", streams=("check",))},
         errors={503: ("at_capacity",)},
@@ -104,6 +107,7 @@ ROUTES = (
         does="Read metrics for Prometheus",
         tag="Server",
         page="observability.md#metrics",
+        who="key with `read`, also as `Authorization: Bearer`, or the token of the metrics",
         says="Where the server was started with `STUDIO_METRICS`.",
         answers={200: Answer(says="Text in the format of Prometheus.", media=("text/plain",))},
         errors={404: ("not_found",)},
