@@ -24,6 +24,10 @@ if t.TYPE_CHECKING:
     from plugins.registry import Registry
 
 
+#: Who changes something by a command, for the record.
+CLI = "cli"
+
+
 def settings() -> config.Settings:
     """The settings of this process's environment.
 
@@ -49,6 +53,11 @@ def open_store() -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def record(store: Store, action: str, subject: str, details: t.Mapping[str, t.Any] | None = None) -> None:
+    """Say in the audit log what a command has changed; see :meth:`app.store.audit.Audit.record`."""
+    store.audit.record(CLI, action, subject, details)
 
 
 def load_plugins() -> Registry:

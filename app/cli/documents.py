@@ -23,7 +23,7 @@ from app.agents.document_files import (
     media_type,
     read,
 )
-from app.cli.context import open_store, table
+from app.cli.context import open_store, record, table
 from app.cli.embedding import Vectors
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
@@ -88,6 +88,8 @@ def add(collection: str, files: tuple[Path, ...], title: str | None, model: str 
             except (Unreadable, OSError, VersionConflict) as error:
                 problems.append(Problem(str(file), str(error)))
             else:
+                details = {"collection": collection, "version": row.version}
+                record(store, "document.put", f"document:{row.id}", details)
                 click.echo(f"{row.id}\t{row.source}\t{row.chunks}")
         if len(problems) < len(found):
             vectors.make()
@@ -165,7 +167,9 @@ def show(id_or_source: str, collection: str | None) -> None:
 def remove(id_or_source: str, collection: str | None) -> None:
     """Remove a document. Name it by its id, or by source and --collection."""
     with _store() as store:
-        store.documents.remove(_named(store, id_or_source, collection).id)
+        row = _named(store, id_or_source, collection)
+        if store.documents.remove(row.id):
+            record(store, "document.remove", f"document:{row.id}", {"collection": row.collection})
 
 
 @documents.command()

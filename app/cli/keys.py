@@ -5,10 +5,15 @@ Law of this room: a key's text is printed once, when it is made, and nowhere els
 
 from __future__ import annotations
 
+import typing as t
+
 import click
 
-from app.cli.context import open_store, table
-from app.clock import rfc3339
+from app.cli.context import CLI, open_store, record, table
+from app.clock import SystemClock, rfc3339
+
+if t.TYPE_CHECKING:
+    from app.store import KeyRow
 
 SCOPES = ("run", "read", "admin")
 
@@ -37,17 +42,21 @@ def key() -> None:
 @click.option(
     "--scopes", default="run", show_default=True, help="Comma list of run, read, admin (holds both)."
 )
-def create(name: str, scopes: str) -> None:
+@click.option("--days", type=click.IntRange(1, 36_500), help="How long it is valid; default: for ever.")
+def create(name: str, scopes: str, days: int | None) -> None:
     """Make a key and print it, once."""
     wanted = parse_scopes(scopes)
+    end = None if days is None else SystemClock().now_ms() + days * 86_400_000
     with open_store() as store:
-        _, plaintext = store.keys.create(name, wanted)
+        row, plaintext = store.keys.create(name, wanted, created_by=CLI, expires_at=end)
+        record(store, "key.create", f"key:{row.id}", {"name": name, "scopes": sorted(wanted)})
     click.echo(plaintext)
 
 
 @key.command(name="list")
 def list_() -> None:
-    """List keys, without their text."""
+    """List keys, without their text. Last use lags behind by up to a minute."""
+    now = SystemClock().now_ms()
     with open_store() as store:
         rows = [
             (
@@ -56,11 +65,20 @@ def list_() -> None:
                 row.name,
                 ",".join(sorted(row.scopes)),
                 rfc3339(row.created_at),
-                "live" if row.revoked_at is None else f"revoked {rfc3339(row.revoked_at)}",
+                "" if row.last_used_at is None else rfc3339(row.last_used_at),
+                _state(row, now),
             )
             for row in store.keys.list()
         ]
-    table(rows, ("ID", "PREFIX", "NAME", "SCOPES", "CREATED", "STATE"))
+    table(rows, ("ID", "PREFIX", "NAME", "SCOPES", "CREATED", "LAST USED", "STATE"))
+
+
+def _state(row: KeyRow, now_ms: int) -> str:
+    if row.revoked_at is not None:
+        return f"revoked {rfc3339(row.revoked_at)}"
+    if row.expires_at is None:
+        return "live"
+    return f"{'expired' if row.expired(now_ms) else 'live until'} {rfc3339(row.expires_at)}"
 
 
 @key.command()
@@ -68,5 +86,7 @@ def list_() -> None:
 def revoke(id_or_prefix: str) -> None:
     """Make a key useless, at once and for good."""
     with open_store() as store:
-        if store.keys.revoke(id_or_prefix) is None:
+        row = store.keys.revoke(id_or_prefix)
+        if row is None:
             raise click.UsageError(f"There is no live key '{id_or_prefix}'. See: studio key list")
+        record(store, "key.revoke", f"key:{row.id}", {"name": row.name})

@@ -14,6 +14,7 @@ import click
 
 from app import __version__
 from app.cli import (
+    audit,
     check_stream,
     conformance,
     decisions,
@@ -25,6 +26,7 @@ from app.cli import (
     run,
     secrets,
     serve,
+    versions,
     workflows,
 )
 from app.cli.context import warn
@@ -48,6 +50,7 @@ for command in (
     serve.migrate,
     workflows.workflow,
     keys.key,
+    audit.audit,
     owner.owner,
     documents.documents,
     secrets.secret,
@@ -60,6 +63,8 @@ for command in (
     new_plugin.new_plugin,
 ):
     cli.add_command(command)
+for command in versions.COMMANDS:
+    workflows.workflow.add_command(command)
 
 
 def main(args: t.Sequence[str] | None = None) -> int:

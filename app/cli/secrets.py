@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from app.cli.context import open_store, table
+from app.cli.context import open_store, record, table
 from app.clock import rfc3339
 from app.errors import ValidationFailed
 
@@ -31,6 +31,7 @@ def set_(name: str) -> None:
         raise ValidationFailed(found)
     with open_store() as store:
         new = store.secrets.set(name, value)
+        record(store, "secret.set", f"secret:{name}", {"new": new})
     click.echo("stored" if new else "replaced", err=True)
 
 
@@ -49,6 +50,7 @@ def remove(name: str) -> None:
     with open_store() as store:
         if not store.secrets.remove(name):
             raise click.UsageError(f"There is no secret '{name}'. See: studio secret list")
+        record(store, "secret.remove", f"secret:{name}")
 
 
 @secret.command()
@@ -56,6 +58,7 @@ def rotate() -> None:
     """Encrypt every secret anew with the first key of STUDIO_SECRETS_KEY; then the others can be dropped."""
     with open_store() as store:
         count = store.secrets.rotate()
+        record(store, "secret.rotate", "secret:*", {"count": count})
     click.echo(f"{count} encrypted with the first key", err=True)
 
 

@@ -129,18 +129,21 @@ def _prepare(chosen: Settings) -> tuple[str | None, str | None]:
 
 
 def _import_examples(store: Store) -> None:
-    """Import and deploy the examples that are not there."""
-    missing = [name for name in EXAMPLES if store.workflows.get(name) is None]
-    if not missing:
+    """Import and deploy the examples that were never there; one that somebody has removed stays away."""
+    known = store.workflows.examples()
+    if known.issuperset(EXAMPLES):
         return
     from app.cli.context import read_document
     from app.engine.recompiled import compiled
 
     plugins = load_plugins()
-    for name in missing:
+    for name in EXAMPLES:
+        if name in known or store.workflows.get(name) is not None:
+            continue
         document = read_document(str(shipped(f"examples/{name}.yaml")))
         store.workflows.save(document, compiled(document, plugins).name, name)
         store.workflows.deploy(name)
+    store.workflows.note_examples(known.union(EXAMPLES))
 
 
 def _add_documents(store: Store) -> None:

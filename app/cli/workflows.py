@@ -1,4 +1,4 @@
-"""``studio workflow import | list | show | validate | export``.
+"""``studio workflow import | list | show | validate | export | delete``; versions are in :mod:`app.cli.versions`.
 
 Law of this room: a document is stored only when it would run; what is wrong is listed whole. These
 commands write the store under STUDIO_DATA_DIR, whether or not a server is running on it.
@@ -11,16 +11,16 @@ import typing as t
 
 import click
 
-from app.cli.context import load_plugins, open_store, read_document, table, warn
+from app.cli.context import CLI, load_plugins, open_store, read_document, record, table, warn
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 
 if t.TYPE_CHECKING:
-    from app.store import Store
+    from app.store import Store, WorkflowRow
     from plugins.registry import Registry
 
 
-class _Parts(t.NamedTuple):
+class Parts(t.NamedTuple):
     """See ``app.web.catalog.Parts``."""
 
     store: Store
@@ -50,10 +50,13 @@ def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
     plugins = load_plugins()
     document, name = _checked(file, plugins)
     with open_store() as store:
-        _check_stored(_Parts(store, plugins), workflow_id or "", document, deploy)
+        check_stored(Parts(store, plugins), workflow_id or "", document, deploy)
         saved = store.workflows.save(document, name, workflow_id)
+        record(store, "workflow.import", f"workflow:{saved}", {"name": name})
         if deploy:
-            store.workflows.deploy(saved)
+            number, is_new = store.workflows.deploy(saved, by=CLI)
+            if is_new:
+                record(store, "workflow.deploy", f"workflow:{saved}", {"version": number})
     click.echo(saved)
 
 
@@ -78,18 +81,18 @@ def list_() -> None:
 def show(workflow_id: str) -> None:
     """Say what a workflow is made of."""
     with open_store() as store:
-        row = _stored(store, workflow_id)
+        row = known(store, workflow_id)
     click.echo(f"id       {row.id}")
     click.echo(f"name     {row.name}")
     click.echo(f"live     {'none' if row.live_version is None else f'version {row.live_version}'}")
     click.echo(f"created  {rfc3339(row.created_at)}")
     click.echo(f"changed  {rfc3339(row.updated_at)}")
-    for block in row.document["blocks"]:
-        model = (block.get("config") or {}).get("model")
-        click.echo(f"block    {block['id']}: {block['type']}" + (f", {model}" if model else ""))
-    for edge in row.document.get("edges") or ():
+    for block in _objects(row.document.get("blocks")):
+        model = (block.get("config") or {}).get("model") if isinstance(block.get("config"), dict) else None
+        click.echo(f"block    {block.get('id')}: {block.get('type')}" + (f", {model}" if model else ""))
+    for edge in _objects(row.document.get("edges")):
         handle = f" ({edge['source_handle']})" if edge.get("source_handle") else ""
-        click.echo(f"edge     {edge['source']}{handle} -> {edge['target']}")
+        click.echo(f"edge     {edge.get('source')}{handle} -> {edge.get('target')}")
 
 
 @workflow.command()
@@ -100,13 +103,34 @@ def export(workflow_id: str, version: int | None) -> None:
     from app.workflows import document
 
     with open_store() as store:
-        stored = _stored(store, workflow_id).document
+        stored = known(store, workflow_id).document
         if version is not None:
             deployed = store.workflows.version(workflow_id, version)
             if deployed is None:
                 raise click.UsageError(f"'{workflow_id}' has no version {version}.")
             stored = deployed.document
     click.echo(document.export(stored), nl=False)
+
+
+@workflow.command()
+@click.argument("workflow_id")
+@click.option("--chats", is_flag=True, help="Remove the chats that serve it, too.")
+def delete(workflow_id: str, chats: bool) -> None:
+    """Remove a workflow and its versions. What its runs have left stays."""
+    from app.store.workflows import HasChats
+
+    with open_store() as store:
+        row = known(store, workflow_id)
+        try:
+            store.workflows.remove(row.id, row.revision, chats)
+        except HasChats as kept:
+            raise click.UsageError(f"{kept.message} Give --chats to remove them, too.") from None
+        record(store, "workflow.delete", f"workflow:{row.id}", {"name": row.name})
+
+
+def _objects(value: t.Any) -> t.Iterator[dict[str, t.Any]]:
+    """The parts of a draft that are objects; it may be of any shape."""
+    yield from (item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict))
 
 
 def _checked(file: str, plugins: Registry) -> tuple[dict[str, t.Any], str]:
@@ -119,7 +143,7 @@ def _checked(file: str, plugins: Registry) -> tuple[dict[str, t.Any], str]:
     return document, workflow.name
 
 
-def _check_stored(parts: _Parts, workflow_id: str, document: dict[str, t.Any], deploy: bool) -> None:
+def check_stored(parts: Parts, workflow_id: str, document: dict[str, t.Any], deploy: bool) -> None:
     """See that the workflows and secrets a document uses are there. A draft may name those that are still to come,
     and documents may come at any time.
 
@@ -138,7 +162,11 @@ def _check_stored(parts: _Parts, workflow_id: str, document: dict[str, t.Any], d
             click.echo(f"warning: {problem.path}: {problem.message}", err=True)
 
 
-def _stored(store: Store, workflow_id: str) -> t.Any:
+def known(store: Store, workflow_id: str) -> WorkflowRow:
+    """The workflow with its draft.
+
+    :raises ValidationFailed: there is none.
+    """
     row = store.workflows.get(workflow_id)
     if row is None:
         raise ValidationFailed(

@@ -34,12 +34,14 @@ metadata = MetaData(
     }
 )
 
-#: One row: what request paths cache by. Every write to keys, workflows and versions raises ``generation``.
+#: One row: what request paths cache by. Every write to keys, workflows and versions raises ``generation``. ``examples``
+#: (JSON): the names of those that came with the program and were imported once; one that is removed stays away.
 catalog = Table(
     "catalog",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("generation", BigInteger, nullable=False),
+    Column("examples", Text),
 )
 
 #: ``hash`` is the SHA-256 of the whole key, which itself is stored nowhere; ``prefix`` is for people. ``last_used_at``

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from app.store.db import Backend
 from app.store.deployment_tables import chats
-from app.store.tables import workflow_versions, workflows
+from app.store.tables import catalog, workflow_versions, workflows
 
 #: Most chats that an error names.
 NAMED_CHATS = 10
@@ -77,6 +77,8 @@ class Statements:
             .order_by(chats.c.slug)
             .limit(NAMED_CHATS + 1)
         )
+        self.examples = prepare(select(catalog.c.examples))
+        self.note_examples = prepare(update(catalog).values(examples=bindparam("names")))
         self.page = prepare(_page(False))
         self.named_page = prepare(_page(True))
         # Only where the texts differ is there something to compare.

@@ -9,7 +9,7 @@ by nobody who runs something, so changing one drops nothing that is cached; what
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from app.clock import Clock
@@ -211,6 +211,15 @@ class Workflows:
     def list(self) -> list[WorkflowRow]:
         """All workflows, oldest first."""
         return [_workflow(row) for row in self._backend.rows(self._sql.all, {})]
+
+    def examples(self) -> frozenset[str]:
+        """The examples that were imported once, whether or not they are still there."""
+        return frozenset(from_json(self._backend.rows(self._sql.examples, {})[0][0]) or ())
+
+    def note_examples(self, names: Iterable[str]) -> None:
+        """Keep which examples were imported."""
+        values = {"names": json_text(sorted(names))}
+        self._writer.submit(lambda link: link.execute(self._sql.note_examples, values)).wait()
 
     def _summary(self, row: Row) -> WorkflowSummary:
         id_, name, live_version, created_at, updated_at, _, is_same = row

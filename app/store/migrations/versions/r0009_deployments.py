@@ -22,6 +22,7 @@ _KEY_COLUMNS = (
 def upgrade() -> None:
     for name, kind in _KEY_COLUMNS:
         op.add_column("api_keys", sa.Column(name, kind))
+    op.add_column("catalog", sa.Column("examples", sa.Text))
     for table in ("api_keys", "workflows"):
         op.add_column(table, sa.Column("revision", sa.BigInteger, nullable=False, server_default="1"))
     for name in ("description", "created_by"):
@@ -139,5 +140,6 @@ def downgrade() -> None:
         op.drop_column("workflow_versions", name)
     for table in ("workflows", "api_keys"):
         op.drop_column(table, "revision")
+    op.drop_column("catalog", "examples")
     for name, _ in reversed(_KEY_COLUMNS):
         op.drop_column("api_keys", name)
