@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select
+from sqlalchemy import BindParameter, bindparam, delete, func, insert, or_, select
 
 from app.clock import Clock
 from app.store.aside import Aside
@@ -61,6 +61,9 @@ class Files:
         self._kept = backend.prepare(
             select(func.coalesce(func.sum(c.size), 0)).where(c.key_id == bindparam("key"), lives)
         )
+        start: BindParameter[str] = bindparam("start")
+        begins = func.substr(c.key_id, 1, func.length(start)) == start
+        self._kept_by = backend.prepare(select(func.coalesce(func.sum(c.size), 0)).where(begins, lives))
         self._remove = backend.prepare(delete(files).where(this))
         old = select(c.id).where(c.expires_at <= bindparam("now")).limit(_SWEPT)
         self._sweep = backend.prepare(delete(files).where(c.id.in_(old)))
@@ -103,6 +106,11 @@ class Files:
         """The bytes of a file. May stand inside a guarded wait."""
         rows = self._aside.rows(self._data, {"file": text(file_id)})
         return bytes(rows[0][0]) if rows else None
+
+    def kept(self, start: str) -> int:
+        """Bytes of the files there are of all whose ``key_id`` begins with ``start``."""
+        values = {"start": start, "now": self._clock.now_ms()}
+        return int(self._backend.rows(self._kept_by, values)[0][0])
 
     def page(self, key_id: str | None, before: str | None, limit: int) -> tuple[list[FileRow], str | None]:
         """The next files older than ``before``, newest first; see :meth:`app.store.pages.Pages.page`.

@@ -7,27 +7,25 @@ is the last of them. What a visitor may see is the deployment's to say, never th
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from flask import Blueprint, Flask, Response, request
 
 from app.engine.run_request import RunRequest
-from app.errors import ApiError, Problem, ValidationFailed
+from app.errors import ApiError, Problem
 from app.redaction.loading import load_policy
-from app.schemas.chat_message import ChatMessageBody, load_message
-from app.schemas.paths import join
+from app.schemas.chat_message import load_message
 from app.store.threads import ThreadRow
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
-from app.web import streaming, waiting
+from app.web import chat_files, streaming, waiting
 from app.web.accept import takes_no_stream
 from app.web.chat_config import Chat, door, sight_of
 from app.web.chat_gates import Visitor
 from app.web.http import MAX_BODY, client_address, read_object, refuse_idempotency_key
 from app.web.negotiation import Negotiation, negotiate
 from app.web.starting import let_visitor_start
-from app.workflows.file_entries import MAX_BYTES, Entry, FileRefused, content_of, sniff
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -36,6 +34,20 @@ if t.TYPE_CHECKING:
 MAX_MESSAGE = 72 * 1024 * 1024
 #: Most messages of more than 10 MiB that a process takes in at once: each needs several times its size.
 MOST_LARGE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message whose run may start.
+
+    :ivar json: its sender waits for one JSON answer. :ivar is_named: its sender has named the conversation.
+    """
+
+    run_request: RunRequest
+    agreed: Negotiation
+    json: bool
+    address: str
+    is_named: bool
 
 
 class Talk:
@@ -49,41 +61,47 @@ class Talk:
     def __call__(self, slug: str) -> Response:
         """Check, enter the conversation, start, and answer."""
         chat = self._door.find(slug)
-        sent = self._read(chat)
+        if (request.content_length or 0) <= MAX_BODY:
+            return self._answer(chat, self._taken_in(chat, read_object()))
+        self._door.let_in(chat)  # what is large is taken from those alone who get in without it
+        with self._room():
+            message = self._taken_in(chat, read_object(MAX_MESSAGE))
+        return self._answer(chat, message)
+
+    def _taken_in(self, chat: Chat, sent: dict[str, t.Any]) -> _Message:
+        """A message that may start its run, and has entered its conversation.
+
+        :raises ApiError: every one there is.
+        """
         visitor = self._door.let_in(chat, sent)
         refuse_idempotency_key()
         body = load_message(sent)
-        files = _files(chat, body)
+        files = chat_files.read(chat, body.files)
         json = takes_no_stream(request.environ.get("HTTP_ACCEPT", ""))
         agreed = negotiate(request.environ, lenient=True)
         self._door.check_ready(chat)
         address = client_address(request.environ, self._services.settings.trusted_proxies)
         budgets = let_visitor_start(self._services, chat.row, visitor, chat.found, address)
         thread = self._thread(chat, visitor, body.conversation_id)
-        run_request = _run_request(chat, visitor, body, files, thread)
-        origin = _origin(chat, agreed, json)
-        run_request = replace(run_request, origin=origin, budgets=budgets)
-        answer = self._wait if json else self._stream
-        response = answer(chat, run_request, agreed, address)
-        if body.conversation_id is None:
-            response.headers["X-Conversation-Id"] = str(run_request.conversation_id)
+        try:
+            kept = chat_files.keep(self._services, chat, visitor, files)
+        except BaseException:
+            self._services.store.threads.leave(thread)
+            raise
+        given = {"message": body.input, "conversationId": thread.name, "files": kept}
+        run_request = _run_request(chat, visitor, thread, given)
+        run_request = replace(run_request, origin=_origin(chat, agreed, json), budgets=budgets)
+        return _Message(run_request, agreed, json, address, is_named=body.conversation_id is not None)
+
+    def _answer(self, chat: Chat, message: _Message) -> Response:
+        response = self._wait(chat, message) if message.json else self._stream(chat, message)
+        if not message.is_named:
+            response.headers["X-Conversation-Id"] = str(message.run_request.conversation_id)
         return response
-
-    # -- what comes in -----------------------------------------------------------------------
-
-    def _read(self, chat: Chat) -> dict[str, t.Any]:
-        """The body. One that is large is taken from those alone who are let in without it.
-
-        :raises ApiError: see :func:`app.web.http.read_object` and :meth:`Door.let_in`; 503 ``at_capacity``.
-        """
-        if (request.content_length or 0) <= MAX_BODY:
-            return read_object()
-        self._door.let_in(chat)
-        with self._room():
-            return read_object(MAX_MESSAGE)
 
     @contextmanager
     def _room(self) -> Iterator[None]:
+        """:raises ApiError: 503 ``at_capacity``: as many large messages as may be are being taken in."""
         if self._large >= MOST_LARGE:
             message = "Too many large messages are being sent at this moment; try again."
             raise ApiError(503, "at_capacity", message, headers={"Retry-After": "10"})
@@ -113,7 +131,8 @@ class Talk:
         message = f"The last message is still being answered. Wait, or stop it: POST {where}/cancel"
         raise ApiError(409, "thread_busy", message, details)
 
-    def _stream(self, chat: Chat, run_request: RunRequest, agreed: Negotiation, address: str) -> Response:
+    def _stream(self, chat: Chat, message: _Message) -> Response:
+        run_request, agreed = message.run_request, message.agreed
         options = AgentEventsOptions(
             run_id=run_request.run_id,
             negotiated=agreed.negotiated,
@@ -125,12 +144,12 @@ class Talk:
             working=True,
         )
         projection, echo = AgentEvents(options), dict(agreed.echo)
-        return streaming.respond_run(self._services, run_request, projection, echo, address)
+        return streaming.respond_run(self._services, run_request, projection, echo, message.address)
 
-    def _wait(self, chat: Chat, run_request: RunRequest, agreed: Negotiation, address: str) -> Response:
-        reader, url = object(), sight_of(chat).runs_url
+    def _wait(self, chat: Chat, message: _Message) -> Response:
+        run_request, reader, url = message.run_request, object(), sight_of(chat).runs_url
         try:
-            run = self._services.runs.start(run_request, readers=(reader,), address=address)
+            run = self._services.runs.start(run_request, readers=(reader,), address=message.address)
         except BaseException:
             if run_request.thread is not None:
                 self._services.store.threads.leave(run_request.thread)
@@ -138,20 +157,14 @@ class Talk:
         return waiting.answer_of(run, reader, chat.selections, chat.rights, url)
 
 
-def _run_request(
-    chat: Chat,
-    visitor: Visitor,
-    body: ChatMessageBody,
-    files: list[dict[str, t.Any]],
-    thread: ThreadRow,
-) -> RunRequest:
+def _run_request(chat: Chat, visitor: Visitor, thread: ThreadRow, given: Mapping[str, t.Any]) -> RunRequest:
     settings = chat.found.workflow.settings
     return RunRequest(
         run_id=str(thread.run_id),
         workflow_id=chat.found.workflow_id,
         version=chat.found.version,
         workflow=chat.found.workflow,
-        input={"message": body.input, "conversationId": thread.name, "files": files},
+        input=given,
         timeout_s=settings.timeout_s,
         key_id=visitor.subject,
         conversation_id=thread.name,
@@ -179,38 +192,6 @@ def _origin(chat: Chat, agreed: Negotiation, json: bool) -> dict[str, t.Any]:
         "includeThinking": chat.row.include_thinking,
         "includeToolCalls": chat.row.include_tool_calls,
     }
-
-
-def _files(chat: Chat, body: ChatMessageBody) -> list[dict[str, t.Any]]:
-    """The files of a message as entries that agents take, each what its bytes say.
-
-    :raises ValidationFailed: 400 with every problem.
-    """
-    if body.files and not chat.takes_files:
-        raise ValidationFailed([Problem("files", "this chat takes no files; leave them out")])
-    entries, problems, left = [], [], MAX_BYTES
-    for place, file in enumerate(body.files):
-        entry = Entry(data=file.data, media_type=file.type, name=file.name)
-        try:
-            data, stated = content_of(entry)
-            _, media_type, _ = sniff(data, stated)
-        except FileRefused as refused:
-            problems.append(Problem(join("files", place), str(refused)))
-            continue
-        left -= len(data)
-        # As it came: who reads it looks at the bytes again.
-        entries.append({"name": _plain(file.name), "media_type": media_type, "data": file.data})
-    if left < 0:
-        problems.append(Problem("files", f"may have {MAX_BYTES // 1024 // 1024} MiB together; send less"))
-    if problems:
-        raise ValidationFailed(problems)
-    return entries
-
-
-def _plain(name: str) -> str:
-    """A name without what is no character, and without folders."""
-    bare = name.replace("\\", "/").rpartition("/")[2]
-    return "".join(c for c in bare if c.isprintable()) or "file"
 
 
 def install(app: Flask, services: Services) -> None:

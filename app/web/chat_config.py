@@ -39,12 +39,13 @@ class Chat:
     """A chat that answers.
 
     :ivar found: the live version of its workflow.
-    :ivar selections: what of a run its visitors get.
+    :ivar selections: what of a run its visitors get. :ivar keeps_files: this server keeps files at all.
     """
 
     row: ChatRow
     found: Runnable
     selections: tuple[Selection, ...]
+    keeps_files: bool
 
     @property
     def rights(self) -> Rights:
@@ -54,7 +55,7 @@ class Chat:
     @property
     def takes_files(self) -> bool:
         """Whether something in its workflow looks at files that come with a message."""
-        return takes_files(self.found.workflow)
+        return self.keeps_files and takes_files(self.found.workflow)
 
 
 class Door:
@@ -82,7 +83,7 @@ class Door:
         selections, problems = selections_of(row.outputs, found.workflow)
         if not selections and problems:
             raise _not_ready()
-        return Chat(row, found, selections)
+        return Chat(row, found, selections, self._services.settings.files_mb > 0)
 
     def let_in(self, chat: Chat, body: Mapping[str, t.Any] | None = None) -> Visitor:
         """Who comes in; from then on the request is his.

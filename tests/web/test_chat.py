@@ -238,12 +238,17 @@ def test_the_run_is_the_visitors_and_starts_with_what_was_said(studio: Studio, c
     assert row["input"] == {
         "message": "hi",
         "conversationId": "c1",
-        "files": [{"name": "note.txt", "media_type": "text/markdown", "data": sent[0]["data"]}],
+        "files": [
+            {"name": "note.txt", "media_type": "text/markdown", "file": row["input"]["files"][0]["file"]}
+        ],
     }
     chat_id = studio.store.chats.by_slug("help").id
     assert row["key_id"].startswith(f"chat:{chat_id}:")
     assert row["conversation_id"] == "c1"
     assert "X-Conversation-Id" not in answer.headers
+    kept = studio.store.files.get(row["input"]["files"][0]["file"])
+    assert (kept.key_id, studio.store.files.read(kept.id)) == (row["key_id"], b"# Note")
+    assert kept.expires_at <= studio.app.extensions["studio"].clock.now_ms() + 361_000
 
 
 def _row(studio: Studio, answer: t.Any) -> dict[str, t.Any]:
@@ -260,6 +265,24 @@ def test_files_may_come_without_words_and_are_what_their_bytes_say(studio: Studi
     assert answer.status_code == 200
     [file] = _row(studio, answer)["input"]["files"]
     assert file["media_type"] == "image/png"
+
+
+def test_visitors_together_keep_as_much_as_a_key(studio: Studio, chat: t.Any) -> None:
+    """And a message that is refused for it leaves its conversation free."""
+    visitor = chat()
+    sent = {"conversationId": "c", "files": [{"name": "a.txt", "data": "aGk="}]}
+    row = studio.store.chats.by_slug("help")
+    most = studio.app.extensions["studio"].settings.files_mb * 1_000_000
+    files = studio.store.files
+    other = files.put(f"chat:{row.id}:other", "b.txt", "text/plain", b"x", None, most)
+    files._writer.submit(
+        lambda link: link.raw.execute("UPDATE files SET size = ? WHERE id = ?", (most, other.id))
+    ).wait()
+    answer = visitor.say(**sent)
+    assert answer.headers["Retry-After"]
+    refused(answer, 503, "at_capacity")
+    files.remove(other.id)
+    assert visitor.say(**sent).status_code == 200
 
 
 def test_a_chat_whose_workflow_reads_no_files_takes_none(chat: t.Any) -> None:

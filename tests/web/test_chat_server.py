@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,3 +135,19 @@ def test_a_visitor_waits_for_somebody_else_to_decide(served: Studio) -> None:
             assert frames[-1]["event"] == "detached"
             frames = [frame.json() for frame in visitor.events(run_id, str(last.id)).events()]
     assert frames[-2]["data"]["output"] == {"sent": {"text": "Dear all"}}
+
+
+def test_a_file_reaches_the_model(served: Studio, model: Vendor) -> None:
+    """Its run reads it as the visitor's own; nobody's key was needed to upload it."""
+    visitor = Browser(served.port, "stays")
+    data = base64.b64encode(b"The dog's name is Rex.").decode()
+    connection = visitor.sent({"input": "What is it called?", "files": [{"name": "dog.md", "data": data}]})
+    call = model.next_call()
+    assert "The dog's name is Rex." in json.dumps(call.body["messages"])
+    call.text("Rex.")
+    call.finish()
+    with visitor.got(connection) as stream:
+        name = stream.headers["X-Conversation-Id"]
+        assert b'"chunk":"Rex."' in stream.body()
+    [item] = visitor.call("GET", f"/conversations/{name}")[1]["items"]
+    assert item["files"] == [{"name": "dog.md", "type": "text/plain"}]
