@@ -13,7 +13,7 @@ from flask import Blueprint, Flask, Response, request
 from app.engine.registry import RunRequest
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.attach import AttachQuery
-from app.schemas.paths import did_you_mean, join
+from app.schemas.paths import did_you_mean
 from app.schemas.requests import DraftRunBody, load_draft_run
 from app.web import drafts, files, runs, starting, streaming, waiting
 from app.web.attach import Attacher
@@ -86,9 +86,8 @@ class DraftRunner:
         try:
             return self._catalog.of(workflow_id, parse(sent))
         except ValidationFailed as failed:
-            raise ValidationFailed(
-                [Problem(join(DOCUMENT, problem.path), problem.message) for problem in failed.details]
-            ) from None
+            inside = [Problem(_inside(problem.path), problem.message) for problem in failed.details]
+            raise ValidationFailed(inside) from None
 
     def _input(self, workflow_id: str, body: DraftRunBody, who: Caller) -> t.Any:
         """:raises ApiError: 404: the run it is to be taken from is none of this workflow's."""
@@ -138,6 +137,11 @@ class DraftRunner:
             return self._attacher.attach(run_id, query, path)
         projection = builder_events(self._services, run_id, row["workflow_id"], row["thread_id"] or "")
         return follow(resumed, projection, {})
+
+
+def _inside(path: str) -> str:
+    """A path into a document that was sent, in the body."""
+    return f"{DOCUMENT}.{path}" if path else DOCUMENT
 
 
 def _check_block(name: str, workflow: CompiledWorkflow) -> None:
