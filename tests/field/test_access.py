@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -23,21 +24,34 @@ def keys(served: Server) -> dict[str, str]:
     }
 
 
+#: A run's stream, its replay, its history, and what stops it and answers it.
+RUN = (
+    ("GET", "/api/runs/{}/events", None),
+    ("GET", "/api/runs/{}/events?after={}:1", None),
+    ("GET", "/api/runs/{}", None),
+    ("POST", "/api/runs/{}/cancel", {}),
+    ("POST", "/api/runs/{}/resume", {"decision": "approve"}),
+)
+
+
 def test_access_01_a_run_of_somebody_else(served: Server, vendor: Vendor, keys: dict[str, str]) -> None:
-    """Reading and stopping it look just as for a run that never was; without a key, 401."""
+    """Following, reading, stopping and answering it look just as for a run that never was; without a key, 401."""
     workflow = served.agent("openai-compatible/field")
     own = {**NEGOTIATE, "X-API-Key": keys["one"]}
     watched = Watched(served.studio.execute(workflow, ALL, own))
     call = vendor.next_call()
     never = watched.run_id[:-4] + "0000"
-    for method, path, body in (("GET", "/api/runs/{}", None), ("POST", "/api/runs/{}/cancel", {})):
-        theirs = served.call(method, path.format(watched.run_id), keys["two"], body)
-        unknown = served.call(method, path.format(never), keys["two"], body)
-        assert theirs[0] == unknown[0] == 404
+    for method, path, body in RUN:
+        theirs, unknown = (
+            served.call(method, path.replace("{}", each), keys["two"], body)
+            for each in (watched.run_id, never)
+        )
+        assert theirs[0] == unknown[0] == 404, path
         for answer in (theirs, unknown):
             answer[1]["error"].pop("requestId")
         assert str(theirs).replace(watched.run_id, never) == str(unknown)
-        assert served.call(method, path.format(watched.run_id), None, body)[0] == 401
+        for key in (None, "sk-studio-nobody"):
+            assert served.call(method, path.replace("{}", watched.run_id), key, body)[0] == 401
     assert not call.left.is_set()
     call.text("mine")
     call.finish()
@@ -70,6 +84,56 @@ def test_access_03_without_the_right_key(
         ]
         assert told[0][0] == told[1][0]
         assert told[0][2].rpartition(b'"requestId"')[0] == told[1][2].rpartition(b'"requestId"')[0]
+    assert vendor.calls.empty()
+
+
+@pytest.mark.parametrize("key", [None, "sk-wrong"])
+def test_access_03_nothing_is_reached_by_its_name_alone(
+    served: Server, vendor: Vendor, key: str | None
+) -> None:
+    """Running, the history, what is kept, uploads and configuration: 401, and no run of it."""
+    workflow = served.agent("openai-compatible/field")
+    before = served.call("GET", "/api/runs")[1]
+    for method, path, body in (
+        ("POST", f"/api/workflows/{workflow}/execute", {"input": "hi"}),
+        ("POST", f"/api/workflows/{workflow}/runs", {"message": "hi"}),
+        ("POST", "/chat", {"message": "hi", "workflow_id": workflow}),
+        ("GET", f"/graph/topology?workflow_id={workflow}", None),
+        ("GET", "/api/runs", None),
+        ("GET", "/api/decisions", None),
+        ("GET", "/api/threads/thr_1/memory", None),
+        ("POST", "/api/documents", {"collection": "c", "source": "s", "text": "t"}),
+        ("GET", "/api/secrets", None),
+        ("GET", "/api/plugins", None),
+        ("PUT", "/api/owner/password", {"current": "x", "new": "y"}),
+    ):
+        status, told = served.call(method, path, key, body)
+        assert (status, told["error"]["code"]) == (401, "unauthorized"), path
+    assert served.call("GET", "/api/runs")[1] == before
+    assert vendor.calls.empty()
+
+
+def test_access_03_a_dead_session_reaches_as_little(served: Server, vendor: Vendor) -> None:
+    """A cookie somebody made up, or one from before a change of the password, starts no run."""
+    workflow = served.agent("openai-compatible/field")
+    before = served.call("GET", "/api/runs")[1]
+    set_password = ("owner", "password")
+    assert served.studio.run_cli(*set_password, stdin="correct horse battery\n").returncode == 0
+    sent = json.dumps({"password": "correct horse battery"}).encode()
+    kind = {"Content-Type": "application/json"}
+    status, headers, told = sse.request(served.studio.port, "POST", "/api/session", sent, kind)
+    assert status == 200
+    cookies = headers.get_all("Set-Cookie") or []
+    cookie = {
+        "Cookie": next(each.partition(";")[0] for each in cookies if each.startswith("studio_session="))
+    }
+    live = {**kind, **cookie, "X-CSRF-Token": json.loads(told)["csrfToken"]}
+    assert sse.request(served.studio.port, "GET", "/api/runs", None, live)[0] == 200
+    assert served.studio.run_cli(*set_password, stdin="another good password\n").returncode == 0
+    for each in (live, {**live, "Cookie": "studio_session=WyJ4IiwyLDE5OTk5OTk5OTld.aaaaaa.x"}):
+        for path in (f"/api/workflows/{workflow}/execute", f"/api/workflows/{workflow}/runs"):
+            assert sse.request(served.studio.port, "POST", path, b"{}", each)[0] == 401
+    assert served.call("GET", "/api/runs")[1] == before
     assert vendor.calls.empty()
 
 
