@@ -38,17 +38,16 @@ def is_right(chat: ChatRow, password: str) -> bool:
         Limit(f"password:{chat.id}:{tries.network()}", MOST, PERIOD_S, what),
         Limit(f"password:{chat.id}", MOST_OF_ALL, PERIOD_S, what),
     )
-    tries.take(limits)
-    right = False
-    try:
-        with _turn():
+    with _turn():
+        tries.take(limits)
+        try:
             right = passwords.matches(chat.password, password)
-    except ApiError:
-        tries.give_back(limits)
-        raise
-    if right:
-        tries.give_back(limits)
-    return right
+        except ApiError:
+            tries.give_back(limits)
+            raise
+        if right:
+            tries.give_back(limits)
+        return right
 
 
 @contextmanager
