@@ -40,6 +40,10 @@ def serve() -> None:
         from app.builtins import mcp_servers
 
         mcp_servers(chosen)  # raises for what could not be used
+    if chosen.redis_url is not None:
+        from app.web import limits
+
+        limits.check_package(chosen)  # raises when the package is not there
     if chosen.traces != "off":
         from app.engine.observe.observer import Observing
 
