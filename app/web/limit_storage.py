@@ -9,12 +9,10 @@ from __future__ import annotations
 import time
 import typing as t
 
-from limits.errors import ConfigurationError
 from limits.storage import MemoryStorage, RedisStorage, Storage
 from limits.strategies import FixedWindowRateLimiter
 
 from app.clock import SystemClock
-from app.errors import StudioError
 from app.store.errors import StoreFailed
 from app.web.limits import REDIS_S, log
 
@@ -36,10 +34,7 @@ def _now() -> float:
 
 
 def strategy(services: Services, kind: t.Literal["memory", "redis", "database"]) -> FixedWindowRateLimiter:
-    """What counts.
-
-    :raises StudioError: Redis is configured and its package is not there.
-    """
+    """What counts."""
     if kind == "database":
         return FixedWindowRateLimiter(DatabaseStorage(services.store.counters))
     if kind == "memory":
@@ -48,21 +43,14 @@ def strategy(services: Services, kind: t.Literal["memory", "redis", "database"])
 
 
 def _redis(url: str) -> RedisStorage:
-    try:
-        return RedisStorage(
-            url,
-            key_prefix="studio",
-            wrap_exceptions=True,
-            socket_timeout=REDIS_S,
-            socket_connect_timeout=REDIS_S,
-            max_connections=_CONNECTIONS,
-        )
-    except ConfigurationError:
-        message = (
-            "STUDIO_REDIS_URL is set and the package redis is not installed. "
-            "Install it: pip install 'studio[redis]'"
-        )
-        raise StudioError("redis_missing", message) from None
+    return RedisStorage(
+        url,
+        key_prefix="studio",
+        wrap_exceptions=True,
+        socket_timeout=REDIS_S,
+        socket_connect_timeout=REDIS_S,
+        max_connections=_CONNECTIONS,
+    )
 
 
 class DatabaseStorage(Storage):

@@ -14,17 +14,19 @@ import time
 import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from flask import Flask, Response, current_app, g
 
 from app.clock import SystemClock
-from app.errors import ApiError
+from app.errors import ApiError, StudioError
 from app.schemas.limits import WINDOWS, Rates
 
 if t.TYPE_CHECKING:
     from limits import RateLimitItem
     from limits.strategies import FixedWindowRateLimiter
 
+    from app.config import Settings
     from app.engine.services import Services
 
 log = logging.getLogger("studio.limits")
@@ -83,8 +85,9 @@ class RunLimits:
         self._second: FixedWindowRateLimiter | None = None
         self._down_until = -math.inf
         self._down = False
-        if storage_of(services) == "redis":
-            self._made()  # so that no request waits for the import, and a missing package is known at the start
+        check_package(services.settings)
+        if storage_of(services.settings) == "redis":
+            self._made()  # so that no request waits for the import
 
     def check(self, *asked: Asked) -> None:
         """Count a run that starts; the widest limit last, so that who is refused by his own uses up no other's.
@@ -120,9 +123,13 @@ class RunLimits:
         if self._first is None:
             from app.web import limit_storage
 
-            self._first = limit_storage.strategy(self._services, storage_of(self._services))
-        if self._down and time.monotonic() < self._down_until:
+            self._first = limit_storage.strategy(self._services, storage_of(self._services.settings))
+        if not self._down:
+            return self._first
+        now = time.monotonic()
+        if now < self._down_until:
             return self._database()
+        self._down_until = now + AGAIN_S  # one asks whether it is back, and only he may have to wait
         return self._first
 
     def _database(self) -> FixedWindowRateLimiter:
@@ -154,9 +161,8 @@ def check_all(*asked: Asked) -> None:
         t.cast(RunLimits, current_app.extensions["studio.limits"]).check(*asked)
 
 
-def storage_of(services: Services) -> t.Literal["memory", "redis", "database"]:
+def storage_of(settings: Settings) -> t.Literal["memory", "redis", "database"]:
     """What ``STUDIO_RATE_LIMIT_STORAGE`` comes to. A database server may serve several hosts: memory is for SQLite."""
-    settings = services.settings
     chosen = settings.rate_limit_storage
     if chosen != "auto":
         return t.cast("t.Literal['memory', 'redis', 'database']", chosen)
@@ -164,6 +170,19 @@ def storage_of(services: Services) -> t.Literal["memory", "redis", "database"]:
         return "redis"
     alone = settings.workers == 1 and settings.database_url.startswith("sqlite:")
     return "memory" if alone else "database"
+
+
+def check_package(settings: Settings) -> None:
+    """See that what counts can be had.
+
+    :raises StudioError: Redis is configured and its package is not there.
+    """
+    if storage_of(settings) == "redis" and find_spec("redis") is None:
+        message = (
+            "STUDIO_REDIS_URL is set and the package redis is not installed. "
+            "Install it: pip install 'studio[redis]'"
+        )
+        raise StudioError("redis_missing", message)
 
 
 def party(address: str) -> str:
@@ -250,7 +269,7 @@ def _headers(response: Response) -> Response:
 def install(app: Flask, services: Services) -> None:
     """Count runs of ``app``, and tell in its answers what is left.
 
-    :raises StudioError: Redis is configured and its package is not there.
+    :raises StudioError: see :func:`check_package`.
     """
     app.extensions["studio.limits"] = RunLimits(services)
     app.after_request(_headers)

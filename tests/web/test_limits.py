@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from flask import g
 
-from app.errors import ApiError
+from app.errors import ApiError, StudioError
 from app.schemas.limits import Rates
 from app.web import limit_storage, limits, starting
 from app.web.catalog import Catalog
@@ -264,12 +264,10 @@ def test_who_is_behind_an_address(address, whose):
     ],
 )
 def test_where_is_counted(more, storage, tmp_path):
-    from types import SimpleNamespace
-
     from app import config
 
     settings = config.load({"STUDIO_DATA_DIR": str(tmp_path), **more})
-    assert limits.storage_of(t.cast(t.Any, SimpleNamespace(settings=settings))) == storage
+    assert limits.storage_of(settings) == storage
 
 
 def test_two_processes_share_what_the_database_counts(open_studio):
@@ -313,6 +311,13 @@ def test_without_redis_the_database_counts(open_studio, running, monkeypatch, ca
     assert hit(studio, workflow, "192.0.2.60").status_code == 200, "Redis has forgotten all"
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("Redis answers again")
+
+
+def test_redis_without_its_package_is_refused_at_the_start(open_studio, monkeypatch):
+    monkeypatch.setattr(limits, "find_spec", lambda name: None)
+    with pytest.raises(StudioError, match="pip install") as refused:
+        open_studio(STUDIO_REDIS_URL="redis://127.0.0.1:1")
+    assert refused.value.code == "redis_missing"
 
 
 def test_a_redis_that_says_nothing_keeps_nobody_waiting_for_long(open_studio, monkeypatch):
