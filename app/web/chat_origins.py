@@ -26,6 +26,7 @@ def _tell(response: Response) -> Response:
     if not is_chat(request.environ["PATH_INFO"]):
         return response
     headers, row = response.headers, _chat()
+    headers.setdefault("Cache-Control", "no-store")  # what a visitor is answered is nobody else's
     if row is not None and not row.allowed_origins:
         headers["Access-Control-Allow-Origin"] = "*"
         return response

@@ -146,3 +146,17 @@ def test_nobody_gets_in_while_its_run_is_paused(store):
     assert not store.threads.get(named.id).paused
     store.runs.finished(rows.ended("run_2", durable=1, owner_epoch=epoch), []).wait()
     assert store.threads.named("wf_1", "key_1", "mine", "run_3").run_id == "run_3"
+
+
+def test_whoever_wants_to_be_alone_waits_for_the_one_that_is_in(store):
+    first = store.threads.named("wf_1", "chat:c:v", "mine", "run_1", alone=True)
+    store.runs.started(rows.started("run_1"))
+    found = store.threads.named("wf_1", "chat:c:v", "mine", "run_2", alone=True)
+    assert (found.id, found.run_id) == (first.id, "run_1")
+    assert store.threads.named("wf_1", "chat:c:w", "mine", "run_2", alone=True).run_id == "run_2"
+    store.runs.finished(rows.ended("run_1"), []).wait()
+    assert store.threads.named("wf_1", "chat:c:v", "mine", "run_3", alone=True).run_id == "run_3"
+    found = store.threads.find("wf_1", "chat:c:v", "mine")
+    assert (found.id, found.run_id) == (first.id, "run_3")
+    assert store.threads.find("wf_2", "chat:c:v", "mine") is None
+    assert store.threads.find("wf_1", "chat:c:v", "other") is None
