@@ -5,7 +5,6 @@ Everybody at every route is in ``test_access_matrix.py``.
 
 from __future__ import annotations
 
-import base64
 import typing as t
 
 import pytest
@@ -13,13 +12,7 @@ import pytest
 from app.web.auth import CREDENTIALS, Credential
 from tests.support.shared import ROOT
 from tests.web.conftest import Studio, assert_error, document
-
-#: The reference of a run's output (:mod:`app.streams.references`).
-_OUTPUT = base64.urlsafe_b64encode(b'["output"]').decode().rstrip("=")
-
-
-def name(row: Credential) -> str:
-    return f"{row.method} {row.rule}"
+from tests.web.table import OUTPUT, named
 
 
 def test_every_route_is_in_the_table_and_every_row_is_a_route(studio: Studio) -> None:
@@ -31,7 +24,7 @@ def test_every_route_is_in_the_table_and_every_row_is_a_route(studio: Studio) ->
     assert routes == {(row.rule, row.method) for row in CREDENTIALS}
 
 
-@pytest.mark.parametrize("row", CREDENTIALS, ids=name)
+@pytest.mark.parametrize("row", CREDENTIALS, ids=named)
 def test_every_route_is_on_the_page_of_the_api(row: Credential) -> None:
     assert f"| `{row.method} {row.rule}` |" in (ROOT / "docs" / "http-api.md").read_text()
 
@@ -50,7 +43,7 @@ def test_a_key_that_is_revoked_is_dead_at_once(studio: Studio) -> None:
     assert_error(studio.get("/api/runs", key=text), 401, "unauthorized")
 
 
-@pytest.mark.parametrize("part", ["", "/events", f"/values/{_OUTPUT}"])
+@pytest.mark.parametrize("part", ["", "/events", f"/values/{OUTPUT}"])
 def test_a_run_is_its_own_keys_and_the_same_404_for_others(studio: Studio, part: str) -> None:
     workflow = studio.deploy(document("scripted/plain"))
     _, other = studio.store.keys.create("other", frozenset({"run"}))

@@ -5,9 +5,7 @@ What is expected is read from the table, so a route that is added is in here at 
 
 from __future__ import annotations
 
-import base64
 import re
-import typing as t
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -17,11 +15,8 @@ from app.web.http import is_api
 from tests.support.approvals import fit_to_send
 from tests.web import owner
 from tests.web.conftest import Studio, assert_error, opened
+from tests.web.table import call, named, without
 
-#: The reference of a run's output (:mod:`app.streams.references`).
-_OUTPUT = base64.urlsafe_b64encode(b'["output"]').decode().rstrip("=")
-_IDS = {"surface": "agent-text", "name": "sign_in.css", "ref": _OUTPUT}
-_UNKNOWN = "nobody_has_this"
 _SAFE = ("GET",)
 #: Pages that show whoever is signed in something else.
 _SEE_SESSIONS = {("GET", "/login")}
@@ -50,10 +45,6 @@ CALLERS: Mapping[str, str] = {
     "a cookie somebody made up": "ended",
     "a visitor of a chat": "nothing",
 }
-
-
-def named(row: Credential) -> str:
-    return f"{row.method} {row.rule}"
 
 
 @pytest.fixture(scope="module")
@@ -110,17 +101,6 @@ def headers(studio: Studio, keys: Mapping[str, str], caller: str) -> dict[str, s
     if caller == "the owner, asked from elsewhere":
         return {**made.headers(), "Origin": "https://evil.example", "Sec-Fetch-Site": "same-site"}
     return made.headers(proves=caller != "the owner without the token")
-
-
-def call(studio: Studio, row: Credential, sent: Mapping[str, str], method: str = "", **ids: str) -> t.Any:
-    known = {**_IDS, **ids}
-    path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: known.get(match[1], _UNKNOWN), row.rule)
-    if row.rule == "/api/stream-check":
-        path += "?small=0&padded=0&spacing_ms=10"  # as short as it gets
-    body = {"json" if is_api(path) else "data": {}} if row.method in ("POST", "PUT", "PATCH") else {}
-    answer = studio.client.open(path, method=method or row.method, headers=dict(sent), **body)
-    answer.get_data()  # to its end, where it is a stream
-    return answer
 
 
 def expected(row: Credential, worth: str) -> tuple[int, str] | None:
@@ -205,7 +185,13 @@ def paused(studio: Studio) -> dict[str, str]:
     ).get_json()
     run = studio.store.runs.get(answer["runId"])
     assert run is not None
+    file = studio.client.post(
+        "/api/files?name=mine.txt",
+        data=b"mine",
+        headers={"X-API-Key": studio.keys["run"], "Content-Type": "text/plain"},
+    ).get_json()
     return {
+        "file_id": file["id"],
         "run_id": answer["runId"],
         "decision_id": answer["resume"]["pauseId"],
         "thread_id": run["thread_id"],
@@ -213,7 +199,7 @@ def paused(studio: Studio) -> dict[str, str]:
 
 
 _OWNED = [
-    row for row in CREDENTIALS if row.own != "all" and re.search(r"<(run|thread|decision)_id>", row.rule)
+    row for row in CREDENTIALS if row.own != "all" and re.search(r"<(run|thread|decision|file)_id>", row.rule)
 ]
 
 
@@ -226,13 +212,8 @@ def test_what_is_not_yours_is_as_if_it_was_not_there(
         told = []
         for ids in (paused, {name: f"{made[:-4]}0000" for name, made in paused.items()}):
             answer = call(studio, row, sent, method, **ids)
-            body = answer.get_json(silent=True) or {}
-            body.get("error", {}).pop("requestId", None)
-            text = str(body)
-            for made in ids.values():
-                text = text.replace(made, "ID")
             kept = [each for each in answer.headers if each[0] not in ("X-Request-Id", "RateLimit")]
-            told.append((answer.status_code, text, kept))
+            told.append((answer.status_code, without(answer.get_json(silent=True), ids), kept))
         assert told[0] == told[1]
         has_get = any(each.rule == row.rule and each.method == "GET" for each in CREDENTIALS)
         assert told[0][0] == (404 if method == row.method or has_get else 405)
