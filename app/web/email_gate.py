@@ -30,8 +30,9 @@ LIVE_MS, TRIES, PAUSE_MS = 15 * 60_000, 5, 30_000
 PERIOD_S = 15 * 60
 #: Codes in that time: for one address of mail, one address of the network, one chat.
 TO_ONE, FROM_ONE, OF_ALL = 5, 10, 300
-#: Wrong codes in that time: from one address of the network, for one chat. A code has a million values.
-WRONG_FROM_ONE, WRONG_OF_ALL = 20, 100
+#: Wrong codes: from one address of the network in that time, for one chat in an hour. A code has a million values, and
+#: of a domain that may get in anybody can name as many addresses as he likes.
+WRONG_FROM_ONE, WRONG_OF_ALL, ALL_PERIOD_S = 20, 100, 60 * 60
 
 _SENT, _WRONG = "codes", "wrong codes"
 
@@ -46,7 +47,7 @@ def send(slug: str) -> Response:
     limits = (
         Limit(f"otp:{chat.id}:{tries.network()}", FROM_ONE, PERIOD_S, _SENT),
         Limit(f"otp:{chat.id}:{email.hex()}", TO_ONE, PERIOD_S, _SENT),
-        Limit(f"otp:{chat.id}", OF_ALL, PERIOD_S, _SENT),
+        Limit(f"otp:{chat.id}", OF_ALL, PERIOD_S, _SENT, f"no more for the chat '{chat.slug}'"),
     )
     tries.take(limits)
     code = f"{secrets.randbelow(1_000_000):06}"
@@ -70,7 +71,7 @@ def redeem(slug: str) -> Response:
     body = load_given(read_object())
     limits = (
         Limit(f"otp-try:{chat.id}:{tries.network()}", WRONG_FROM_ONE, PERIOD_S, _WRONG),
-        Limit(f"otp-try:{chat.id}", WRONG_OF_ALL, PERIOD_S, _WRONG),
+        Limit(f"otp-try:{chat.id}", WRONG_OF_ALL, ALL_PERIOD_S, _WRONG, tries.closed(chat.slug)),
     )
     tries.take(limits)
     email = digest("chat email", chat.id, body.email)

@@ -36,7 +36,7 @@ def is_right(chat: ChatRow, password: str) -> bool:
     what = "wrong passwords"
     limits = (
         Limit(f"password:{chat.id}:{tries.network()}", MOST, PERIOD_S, what),
-        Limit(f"password:{chat.id}", MOST_OF_ALL, PERIOD_S, what),
+        Limit(f"password:{chat.id}", MOST_OF_ALL, PERIOD_S, what, tries.closed(chat.slug)),
     )
     with _turn():
         tries.take(limits)

@@ -7,6 +7,7 @@ a count is at its end nothing is written.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,15 +17,21 @@ from app.errors import ApiError
 from app.web.http import client_address, services
 from app.web.limits import party
 
+log = logging.getLogger("studio.web")
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """``most`` tries of ``key`` in ``period_s`` seconds. :ivar what: of what there were too many."""
+    """``most`` tries of ``key`` in ``period_s`` seconds.
+
+    :ivar what: of what there were too many. :ivar closes: what is closed to all when they are used up; the log says so.
+    """
 
     key: str
     most: int
     period_s: float
     what: str
+    closes: str = ""
 
 
 def take(limits: Sequence[Limit]) -> None:
@@ -38,6 +45,8 @@ def take(limits: Sequence[Limit]) -> None:
         count = counters.read(limit.key)
         if count.value < limit.most:
             count = counters.hit(limit.key, limit.period_s)
+            if count.value == limit.most and limit.closes:
+                log.warning("too many %s: %s for %d s", limit.what, limit.closes, count.retry_after)
             if count.value <= limit.most:
                 continue
         give_back(limits[:at])
@@ -54,6 +63,11 @@ def too_many(what: str, seconds: int) -> ApiError:
     """429. :param seconds: until it is worth to try again."""
     message = f"There were too many {what}. Try again in {seconds} s."
     return ApiError(429, "rate_limited", message, headers={"Retry-After": str(seconds)})
+
+
+def closed(slug: str) -> str:
+    """What the log says of a chat whose visitors' tries are used up."""
+    return f"the chat '{slug}' lets nobody new in"
 
 
 def network() -> str:

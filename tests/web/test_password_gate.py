@@ -162,3 +162,14 @@ def test_a_pass_ends_with_its_time(studio: Studio, chat: ChatRow) -> None:
     finally:
         services.clock = clock
     assert browser.enter(chat)
+
+
+def test_the_log_says_once_that_a_chat_is_closed(
+    studio: Studio, chat: ChatRow, quick: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    studio.store.counters.hit(f"password:{chat.id}", password_gate.PERIOD_S, MOST_OF_ALL - 1)
+    for n in range(5):
+        guess(studio, chat, f"192.0.2.{n}", "a guess")
+    (line,) = [line for line in caplog.messages if "too many wrong passwords" in line]
+    assert "the chat 'help' lets nobody new in" in line
+    assert "a guess" not in caplog.text
