@@ -28,6 +28,9 @@ class ChatFile:
     type: str | None = dataclasses.field(
         default=None, metadata={"doc": "Its media type; what its bytes say goes before it.", "most": 255}
     )
+    size: int | None = dataclasses.field(
+        default=None, metadata={"doc": "How many bytes it has, to be checked.", "low": 0}
+    )
 
 
 @dataclass(frozen=True, slots=True)

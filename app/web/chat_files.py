@@ -46,6 +46,8 @@ def read(chat: Chat, files: Sequence[ChatFile]) -> list[Sent]:
     for place, file in enumerate(files):
         try:
             data, stated = content_of(Entry(data=file.data, media_type=file.type))
+            if file.size not in (None, len(data)):
+                raise FileRefused(f"has {len(data)} bytes and not {file.size}; send it whole")
             _, media_type, data = sniff(data, stated)
         except FileRefused as refused:
             problems.append(Problem(join("files", place), str(refused)))

@@ -220,6 +220,7 @@ def test_whoever_takes_a_stream_gets_one(chat: t.Any, accept: str) -> None:
             {"input": "hi", "files": [{"name": "a.exe", "data": base64.b64encode(b"MZ\x90\0").decode()}]},
             "files[0]",
         ),
+        ({"input": "hi", "files": [{"name": "a", "data": "aGk=", "size": 3}]}, "files[0]"),
         ({"input": "hi", "files": [{"name": "a", "data": "aGk="}] * 16}, "files"),
     ],
 )
