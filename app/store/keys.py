@@ -166,10 +166,10 @@ class Keys:
             )
         return True
 
-    def change(self, key_id: str, seen: int, changes: Mapping[str, t.Any]) -> KeyRow | None:
+    def change(self, key_id: str, seen: int | None, changes: Mapping[str, t.Any]) -> KeyRow | None:
         """Change a key's name, end or limits.
 
-        :param seen: the revision it must have. :param changes: of :class:`KeyRow`, by name.
+        :param seen: the revision it must have; None: any. :param changes: of :class:`KeyRow`, by name.
         :returns: the key as it is now; None when there is none.
         :raises RevisionConflict: it has another revision. :raises StoreFailed: it was not stored.
         """
@@ -179,7 +179,7 @@ class Keys:
             if not found:
                 return None
             before = _row(found[0])
-            if before.revision != seen:
+            if seen not in (None, before.revision):
                 raise RevisionConflict(before.revision)
             row = replace(before, **changes)
             if row == before:

@@ -125,10 +125,11 @@ class Workflows:
         return WorkflowRow(id_, str(title), from_json(draft), None, now, now)
 
     def change(
-        self, workflow_id: str, seen: int, document: Mapping[str, t.Any], name: str
+        self, workflow_id: str, seen: int | None, document: Mapping[str, t.Any], name: str
     ) -> WorkflowRow | None:
-        """Replace the draft that has the revision ``seen``; one that says the same changes nothing.
+        """Replace the draft; one that says the same changes nothing.
 
+        :param seen: the revision it must have; None: any.
         :returns: the workflow as it is now; None when there is none.
         :raises RevisionConflict: it has another revision.
         """
@@ -140,19 +141,22 @@ class Workflows:
             if not found:
                 return None
             row = _workflow(found[0])
-            if row.revision != seen:
+            if seen not in (None, row.revision):
                 raise RevisionConflict(row.revision)
             if (row.name, found[0][2]) == (title, draft):
                 return row
             link.execute(self._sql.update, {"workflow": row.id, "title": title, "draft": draft, "at": now})
-            return replace(row, name=str(title), document=from_json(draft), updated_at=now, revision=seen + 1)
+            return replace(
+                row, name=str(title), document=from_json(draft), updated_at=now, revision=row.revision + 1
+            )
 
         return t.cast("WorkflowRow | None", self._writer.submit(job).wait())
 
-    def remove(self, workflow_id: str, seen: int, chats: bool = False) -> bool:
+    def remove(self, workflow_id: str, seen: int | None, chats: bool = False) -> bool:
         """Remove a workflow with its versions. What its runs have left stays.
 
-        :param chats: its chats go with it. :returns: False when there is none.
+        :param seen: the revision it must have; None: any. :param chats: its chats go with it.
+        :returns: False when there is none.
         :raises RevisionConflict: it has another revision. :raises HasChats: it has chats, and they were to stay.
         """
         this = {"workflow": text(workflow_id)}
@@ -162,7 +166,7 @@ class Workflows:
             found = link.rows(self._sql.lock, this)
             if not found:
                 return False
-            if found[0][6] != seen:
+            if seen not in (None, found[0][6]):
                 raise RevisionConflict(found[0][6])
             serving = [] if chats else link.rows(self._sql.chats, this)
             if serving:

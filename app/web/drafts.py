@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 import typing as t
+from collections.abc import Callable
 
 from flask import request
 
 from app.clock import rfc3339
 from app.errors import ApiError, Problem, ValidationFailed
-from app.store.versions import VersionRow, VersionSummary
+from app.store.errors import RevisionConflict
+from app.store.versions import VersionRow, VersionSummary, VersionUnknown
 from app.store.workflows import WorkflowRow, WorkflowSummary
+from app.web import etags
 from app.web.accept import prefers
 from app.web.catalog import Catalog, ChildUnavailable, missing_collections, missing_secrets
 from app.web.errors import not_found
@@ -26,6 +29,9 @@ YAML = "application/yaml"
 YAML_TYPES = (YAML, "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
+#: Tries of a change while others change the same workflow.
+_TRIES = 20
+_T = t.TypeVar("_T")
 #: A version, as addresses and queries name it.
 NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -85,6 +91,24 @@ def known(workflow_id: str) -> WorkflowRow:
     if row is None:
         raise not_found("workflow", workflow_id)
     return row
+
+
+def settled(workflow_id: str, step: Callable[[WorkflowRow], _T]) -> _T:
+    """What ``step`` makes of a workflow as it is; again, where somebody changed it meanwhile.
+
+    :raises ApiError: 404. 412 it is not as the caller has seen it.
+    """
+    for _ in range(_TRIES):
+        row = known(workflow_id)
+        named = etags.match_if_sent(row.revision, row.created_at)
+        try:
+            return step(row)
+        except RevisionConflict:
+            if named is not None:
+                raise
+        except VersionUnknown:  # removed in the same moment
+            raise not_found("workflow", workflow_id) from None
+    raise etags.conflict("Others change it all the time")
 
 
 def nothing_live(workflow_id: str) -> ApiError:

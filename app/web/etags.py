@@ -31,27 +31,25 @@ def set_etag(response: Response, revision: int, made: int = 0, *, weak: bool = F
     return response
 
 
-def require_match(revision: int, made: int = 0) -> int:
-    """The revision that the write may replace, for the store to compare with.
+def require_match(revision: int, made: int = 0) -> int | None:
+    """The revision that the write may replace, for the store to compare with; None: any (``If-Match: *``).
 
     :param revision: as it was read just now.
-    :raises ApiError: 428 the request does not say what it has seen (``If-Match``; ``*``: whatever is there). 412 that
-        is not what is there.
+    :raises ApiError: 428 the request does not say what it has seen. 412 that is not what is there.
     """
     if "If-Match" not in request.headers:
         tag = etag(revision, made)
         message = f'Read it first and send its ETag, now "{tag}", in the header If-Match; * stands for any.'
         raise ApiError(428, "precondition_required", message)
-    match_if_sent(revision, made)
-    return revision
+    return match_if_sent(revision, made)
 
 
 def match_if_sent(revision: int, made: int = 0) -> int | None:
-    """As :func:`require_match`, for what need not say what it has seen; None where it does not say."""
-    if "If-Match" not in request.headers:
-        return None
+    """As :func:`require_match`, for what need not say what it has seen; None where it does not."""
     wanted = request.if_match
-    if not (wanted.star_tag or wanted.contains_weak(etag(revision, made))):
+    if "If-Match" not in request.headers or wanted.star_tag:
+        return None
+    if not wanted.contains_weak(etag(revision, made)):
         raise conflict()
     return revision
 

@@ -8,14 +8,11 @@ version.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable
 
 from flask import Blueprint, Flask, Response
 
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.management import DeployBody, RollbackBody, load
-from app.store.errors import RevisionConflict
-from app.store.versions import VersionUnknown
 from app.store.workflows import WorkflowRow
 from app.web import audit, diffs, drafts, etags
 from app.web.auth import caller
@@ -29,10 +26,6 @@ from app.workflows.document import export
 if t.TYPE_CHECKING:
     from app.engine.services import Services
     from app.store.versions import Versions
-
-#: Tries of a change while others change the same workflow.
-_TRIES = 20
-_T = t.TypeVar("_T")
 
 
 def index(workflow_id: str) -> Response:
@@ -75,7 +68,7 @@ class Deploying:
             done = _versions().deploy(row.id, body.name, body.description, by, seen=row.revision)
             return judged, done
 
-        judged, (number, is_new) = _settled(workflow_id, step)
+        judged, (number, is_new) = drafts.settled(workflow_id, step)
         _note("workflow.deploy", workflow_id, {"version": number} if is_new else None)
         response = _state(workflow_id, number, judged, 201 if is_new else 200)
         if is_new:
@@ -97,7 +90,7 @@ class Deploying:
             done = _versions().rollback(row.id, number, seen=row.revision, draft=body.draft)
             return judged, number, done
 
-        judged, number, changed = _settled(workflow_id, step)
+        judged, number, changed = drafts.settled(workflow_id, step)
         details = {"version": number, "draft": body.draft} if changed else None
         _note("workflow.rollback", workflow_id, details)
         return _state(workflow_id, number, judged)
@@ -117,27 +110,9 @@ def undeploy(workflow_id: str) -> Response:
     """Let nothing be live; runs that go on are left alone."""
     if unknown := list(read_object()):
         raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
-    was = _settled(workflow_id, lambda row: _versions().undeploy(row.id, seen=row.revision))
+    was = drafts.settled(workflow_id, lambda row: _versions().undeploy(row.id, seen=row.revision))
     _note("workflow.undeploy", workflow_id, None if was is None else {"version": was})
     return _state(workflow_id, None, drafts.Judged((), ()))
-
-
-def _settled(workflow_id: str, step: Callable[[WorkflowRow], _T]) -> _T:
-    """What ``step`` makes of a workflow as it is; again, where somebody changed it meanwhile.
-
-    :raises ApiError: 404. 412 it is not as the caller has seen it.
-    """
-    for _ in range(_TRIES):
-        row = drafts.known(workflow_id)
-        named = etags.match_if_sent(row.revision, row.created_at)
-        try:
-            return step(row)
-        except RevisionConflict:
-            if named is not None:
-                raise
-        except VersionUnknown:  # removed in the same moment
-            raise not_found("workflow", workflow_id) from None
-    raise etags.conflict("Others change it all the time")
 
 
 def _earlier(row: WorkflowRow) -> int:

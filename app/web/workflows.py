@@ -78,9 +78,12 @@ class Drafts:
     def change(self, workflow_id: str) -> Response:
         """Change members of the draft: a merge patch (RFC 7396), in which null takes a member away."""
         patch = read_object()
-        row = drafts.known(workflow_id)
-        seen = etags.require_match(row.revision, row.created_at)
-        return self._changed(row, seen, parse(_merged(row.document, patch)))
+
+        def step(row: WorkflowRow) -> Response:
+            etags.require_match(row.revision, row.created_at)
+            return self._changed(row, row.revision, parse(_merged(row.document, patch)))
+
+        return drafts.settled(workflow_id, step)
 
     def validate(self) -> Response:
         """What is wrong with a document, without saving it; ``?workflowId=``: as the draft of that one."""
@@ -112,7 +115,7 @@ class Drafts:
         response.headers["Location"] = f"/api/workflows/{row.id}"
         return response
 
-    def _changed(self, row: WorkflowRow, seen: int, document: dict[str, t.Any]) -> Response:
+    def _changed(self, row: WorkflowRow, seen: int | None, document: dict[str, t.Any]) -> Response:
         changed = services().store.workflows.change(row.id, seen, document, name_of(document, row.name))
         if changed is None:
             raise not_found("workflow", row.id)
