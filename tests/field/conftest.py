@@ -63,6 +63,7 @@ def served(_vendor: Vendor, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A real Studio with a third party's plugin, at its most talkative."""
     folder = tmp_path_factory.mktemp("field")
     more = {"STUDIO_LOG_LEVEL": "debug", "STUDIO_SCRIPTS_DIR": str(folder / "scripts")}
+    more["STUDIO_RATE_LIMIT_ADDRESS"] = "1000/minute"  # all cases come from one
     scripts = folder / "scripts"
     scripts.mkdir()
     for name, turns in SCRIPTS.items():

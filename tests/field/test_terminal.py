@@ -217,7 +217,9 @@ def test_terminal_08_the_end_of_a_round_is_not_the_end(
 def test_terminal_10_every_entry_point_says_the_same(
     served: Server, vendor: Vendor, speaker: Speaker
 ) -> None:
-    """Waiting, settled, live, and the command line on a file, on the store and over HTTP."""
+    """Waiting, settled, live, the builder's whole run and that to a block, and the command line on a file, on the store
+    and over HTTP.
+    """
     document = agent(speaker.model, tools=["boom"])
     workflow = served.deploy(document)
     path = served.studio.data / "entry.yaml"
@@ -236,6 +238,12 @@ def test_terminal_10_every_entry_point_says_the_same(
         seen["live"] = watched = served.watch(workflow)
         watched.end()
 
+    def builder(name: str, body: dict[str, t.Any]) -> None:
+        path, key = f"/api/workflows/{workflow}/draft/run", {"X-API-Key": served.studio.key}
+        with sse.post(served.studio.port, path, {"input": "hi", **body}, key) as stream:
+            *seen[name], last = list(stream.events())
+            assert last.data == "[DONE]"
+
     def command(name: str, target: str, environ: dict[str, str]) -> None:
         one = replace(served.studio, environ={**served.studio.environ, **environ})
         seen[name] = one.run_cli("run", target, "--input", "hi", "--thinking", "--tools", "--json")
@@ -244,6 +252,8 @@ def test_terminal_10_every_entry_point_says_the_same(
         (waiting,),
         (settled,),
         (live,),
+        (builder, "builder", {}),
+        (builder, "builder to a block", {"stopAfter": "agent_1"}),
         (command, "file", str(path), {}),
         (command, "store", workflow, {}),
         (command, "http", workflow, url),
@@ -264,12 +274,28 @@ def test_terminal_10_every_entry_point_says_the_same(
     assert [v["chunk"] for v in seen["settled"] if "chunk" in v] == ["It is 42."]
     assert seen["settled"][-2]["data"]["output"]["content"] == "It is 42."
     check_live(seen["live"])
+    check_built(seen["builder"], seen["builder to a block"])
     for name in ("file", "store", "http"):
         done = seen[name]
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         assert told["status"] == "completed"
         assert told["output"]["content"] == "It is 42."
+
+
+def check_built(*streams: list[sse.Frame]) -> None:
+    """The same kinds in the same order as live, and the stream of the block closed before its end."""
+    for frames in streams:
+        _check_built([frame.json() for frame in frames])
+
+
+def _check_built(told: list[dict[str, t.Any]]) -> None:
+    said = [v for v in told if v["type"].startswith("stream:")]
+    kinds = [v["type"].removeprefix("stream:") + v["data"].get("phase", "") for v in said]
+    first = ["thinking", "chunk", "toolstart", "chunk_reset", "toolend"]
+    assert kinds == [*first, "thinking", "chunk", "done"]
+    assert [v["type"] for v in told[-3:]] == ["stream:done", "block:completed", "execution:completed"]
+    assert told[-1]["data"]["output"]["content"] == "It is 42."
 
 
 def check_live(watched: Watched) -> None:
