@@ -79,6 +79,7 @@ def named(chat: ChatRow, kind: str, name: str) -> Visitor:
 
 def sent(chat: ChatRow) -> Visitor | None:
     """Who this request says it is from; None: it has no token of this chat."""
+    g.visitor_asked = True
     text = request.headers.get(HEADER) if _by_header() else request.cookies.get(_cookie(chat.id))
     visitor = _read(chat.id, text, KNOWN_S)
     if visitor is not None and _read(chat.id, text, _RENEWED_S) is None:
@@ -150,9 +151,10 @@ def _cookie(chat_id: str) -> str:
 
 def _tell(response: Response) -> Response:
     chat, visitor = g.get("visitor") or (None, None)
+    if chat is not None or g.get("visitor_asked"):
+        response.headers.setdefault("Cache-Control", "no-store")  # it is for this visitor
     if chat is None:
         return response
-    response.headers.setdefault("Cache-Control", "no-store")
     if _by_header():
         response.headers[HEADER] = "" if visitor is None else _token(visitor)
         return response

@@ -105,6 +105,14 @@ def test_nothing_else_of_the_chat_opens_without_it(studio: Studio, mode: str) ->
     assert studio.get("/api/runs", "admin").get_json()["items"] == []
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_no_cache_keeps_what_somebody_was_let_in_for(studio: Studio, mode: str) -> None:
+    chat = make_chat(studio, mode, allowed_emails=("ada@example.org",))
+    for sent in (None, token(studio, chat)):
+        answer = studio.client.get("/api/chat/help", headers={} if sent is None else {HEADER: sent})
+        assert answer.headers["Cache-Control"] == "no-store"
+
+
 # -- passes and changes --------------------------------------------------------------------------------
 
 

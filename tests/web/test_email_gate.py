@@ -345,30 +345,30 @@ def test_right_ones_are_not(studio: Studio, chat: ChatRow, box: Post) -> None:
 # -- what is wrong -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "email",
-    [
-        "",
-        "ada",
-        "@allowed.example",
-        "ada@",
-        "a@b",
-        "ada@example.org\r\nBcc: eve@elsewhere.example",
-        "ada@example.org,x@y.z",
-        "Ada <ada@example.org>",
-        "a" * 65 + "@example.org",
-        "ädä@example.org",
-        "ada@exam ple.org",
-        "ada@example.org\0",
-    ],
+NO_ADDRESSES = (
+    "",
+    "ada",
+    "@allowed.example",
+    "ada@",
+    "a@b",
+    "ada@example.org\r\nBcc: eve@elsewhere.example",
+    "ada@example.org,x@y.z",
+    "Ada <ada@example.org>",
+    "a" * 65 + "@example.org",
+    "ädä@example.org",
+    "ada@exam ple.org",
+    "ada@example.org\0",
 )
-def test_what_is_no_address(studio: Studio, chat: ChatRow, email: str) -> None:
-    assert_chat_error(ask(studio, email), 400, "validation_failed")
 
 
-@pytest.mark.parametrize("otp", ["", "12345", "1234567", "12345a", "１２３４５６", "123456\n7"])
-def test_what_is_no_code(studio: Studio, chat: ChatRow, otp: str) -> None:
-    assert_chat_error(give(studio, otp), 400, "validation_failed")
+def test_what_is_no_address(studio: Studio, chat: ChatRow) -> None:
+    for email in NO_ADDRESSES:
+        assert_chat_error(ask(studio, email), 400, "validation_failed")
+
+
+def test_what_is_no_code(studio: Studio, chat: ChatRow) -> None:
+    for otp in ("", "12345", "1234567", "12345a", "１２３４５６", "123456\n7"):
+        assert_chat_error(give(studio, otp), 400, "validation_failed")
 
 
 def test_bodies_are_strict(studio: Studio, chat: ChatRow) -> None:

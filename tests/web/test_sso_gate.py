@@ -327,42 +327,43 @@ def test_a_token_signed_anew_counts_when_the_key_is_the_providers(
     assert sign_in(browser, known).status_code == 303
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"iss": "https://evil.example"},
-        {"iss": None},
-        {"aud": "other"},
-        {"aud": ["other"]},
-        {"aud": None},
-        {"aud": ["studio", "other"]},
-        {"aud": ["studio", "other"], "azp": "other"},
-        {"azp": "other"},
-        {"exp": 1},
-        {"exp": None},
-        {"exp": "soon"},
-        {"nbf": 9_999_999_999},
-        {"iat": None},
-        {"nonce": "other"},
-        {"nonce": None},
-        {"nonce": ["x"]},
-        {"sub": None},
-        {"sub": ""},
-        {"sub": 7},
-        {"at_hash": "wrong"},
-    ],
-    ids=str,
+CLAIMS: tuple[dict[str, t.Any], ...] = (
+    {"iss": "https://evil.example"},
+    {"iss": None},
+    {"aud": "other"},
+    {"aud": ["other"]},
+    {"aud": None},
+    {"aud": ["studio", "other"]},
+    {"aud": ["studio", "other"], "azp": "other"},
+    {"azp": "other"},
+    {"exp": 1},
+    {"exp": None},
+    {"exp": "soon"},
+    {"nbf": 9_999_999_999},
+    {"iat": None},
+    {"nonce": "other"},
+    {"nonce": None},
+    {"nonce": ["x"]},
+    {"sub": None},
+    {"sub": ""},
+    {"sub": 7},
+    {"at_hash": "wrong"},
 )
-def test_a_claim_that_is_not_right(
-    browser: t.Any, chat: ChatRow, known: Issuer, change: dict[str, t.Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    def changed(claims: dict[str, t.Any]) -> dict[str, t.Any]:
-        return {name: value for name, value in {**claims, **change}.items() if value is not None}
 
-    known.bend = _resigned(_key(), changed)
-    refused(sign_in(browser, known), 401, "did not confirm")
-    assert not is_in(browser)
-    assert "a sign-in failed" in caplog.text
+
+def test_a_claim_that_is_not_right(
+    studio: Studio, chat: ChatRow, known: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for change in CLAIMS:
+        known.bend = _resigned(_key(), lambda claims, change=change: _without_none({**claims, **change}))
+        browser = studio.app.test_client()
+        refused(sign_in(browser, known), 401, "did not confirm")
+        assert not is_in(browser), change
+    assert len([line for line in caplog.messages if "a sign-in failed" in line]) == len(CLAIMS)
+
+
+def _without_none(claims: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {name: value for name, value in claims.items() if value is not None}
 
 
 def _token(header: dict[str, t.Any], claims: dict[str, t.Any], sign: t.Callable[[bytes], bytes]) -> str:
