@@ -12,13 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from app import config
 from app.schemas import derive
 from app.schemas.chat_deployment import RESERVED, ChatDeploymentBody
 from app.schemas.chat_message import ChatMessageBody
+from app.store import Store
 from tests.support.servers import Studio, studio
 from tests.support.shared import ROOT
+from tests.web.conftest import document
 
+HASTY = [{"thinking": "Hm."}, {"text": "Here it is."}]
 FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,8 +39,20 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     deploy, talk, change = FENCE.findall(page("chats.md"))
     lines = [deploy, talk, *FENCE.findall(page("chats-api.md")), change]
     folder = tmp_path_factory.mktemp("studio")
-    with studio(folder) as made:
+    (folder / "hasty.yaml").write_text(yaml.safe_dump({"turns": [{"steps": HASTY}]}))
+    with studio(folder / "data", {"STUDIO_SCRIPTS_DIR": str(folder)}) as made:
+        _hurry(made)
         yield _run(lines, made, tmp_path_factory.mktemp("shell"))
+
+
+def _hurry(made: Studio) -> None:
+    """In place of the tour, which takes its time, what thinks and answers at once."""
+    store = Store(config.load(made.env()))
+    try:
+        store.workflows.save(document("scripted/hasty"), "Tour", "tour")
+        store.workflows.deploy("tour")
+    finally:
+        store.close()
 
 
 def _run(lines: list[str], made: Studio, folder: Path) -> list[str]:
