@@ -11,11 +11,11 @@ import threading
 import typing as t
 import zlib
 
-import gevent
 from flask import Flask, current_app
 
 from app import encoding
 from app.engine import model_lists
+from app.engine.scope import give_way
 from app.web.capability_query import Query, Row, searched, select
 from plugins import capabilities as facts
 from plugins.registry import Registry
@@ -84,7 +84,7 @@ class CapabilityTable:
             for count, row in enumerate(facts.each_row(self._plugins, family)):
                 rows.append(row)
                 if count % _AT_ONCE == 0:
-                    gevent.sleep(0)
+                    give_way()
         return Snapshot(rows, facts.family_rows(self._plugins))
 
 
@@ -103,7 +103,7 @@ def _packed(body: bytes) -> bytes:
     parts = []
     for start in range(0, len(body), _AT_ONCE * 1024):
         parts.append(packer.compress(body[start : start + _AT_ONCE * 1024]))
-        gevent.sleep(0)
+        give_way()
     return b"".join((*parts, packer.flush()))
 
 

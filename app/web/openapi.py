@@ -12,13 +12,16 @@ import typing as t
 import zlib
 from collections.abc import Callable
 
-import gevent
 from flask import Blueprint, Flask, Response, current_app, request
 
 from app import __version__, encoding
+from app.engine.scope import RunScope, give_way
 from app.web.auth import CREDENTIALS
+from app.web.http import services
 from app.web.pages import HEADERS as PAGE_HEADERS
 
+#: Bytes packed before others get their turn.
+_AT_ONCE = 64 * 1024
 #: What is gzip in a window of zlib.
 _GZIP = 31
 
@@ -52,16 +55,30 @@ class Kept:
                 if self._packed is None:
                     body = self._make()
                     self._tag = hashlib.sha256(body).hexdigest()[:16]
-                    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-                    self._packed = packer.compress(body) + packer.flush()
+                    self._packed = _pack(body)
         return self._packed
+
+
+def _pack(body: bytes) -> bytes:
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    made = bytearray()
+    for start in range(0, len(body), _AT_ONCE):
+        made += packer.compress(body[start : start + _AT_ONCE])
+        give_way()
+    return bytes(made + packer.flush())
 
 
 def described() -> dict[str, t.Any]:
     """The document of this program."""
-    from app.schemas.openapi.document import document  # imports apispec: not before somebody asks
+    with RunScope() as scope:
+        services().threads.run(_load, scope)  # beside the hub, on which imports would hold up every stream
+    from app.schemas.openapi.document import document  # not before somebody asks
 
-    return document(CREDENTIALS, __version__, pause=lambda: gevent.sleep(0))
+    return document(CREDENTIALS, __version__, pause=give_way)
+
+
+def _load() -> None:
+    import app.schemas.openapi.document  # noqa: F401  # what is wanted is that it is there
 
 
 def _json() -> bytes:
@@ -71,7 +88,7 @@ def _json() -> bytes:
 def _page() -> bytes:
     from app.web.openapi_page import render
 
-    return render(described()).encode()
+    return render(described(), give_way)
 
 
 def openapi() -> Response:

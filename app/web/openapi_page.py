@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from flask import render_template
+from flask import current_app
 from markupsafe import Markup, escape
 
 from app.web.pages import static_files
@@ -21,22 +21,42 @@ _CODE = re.compile(r"`([^`]*)`")
 _LINK = re.compile(r"\[([^\]]+)\]\((https?://[^)\s]+)\)")
 
 
-def render(document: Mapping[str, t.Any]) -> str:
-    """The page of a document."""
-    page = _Page(document)
-    return render_template(
-        "api_docs.html",
-        info=document["info"],
-        groups=[
-            {"name": tag["name"], "says": tag["description"], "operations": operations}
+#: Pieces of the page after which others get their turn.
+_AT_ONCE = 200
+
+
+def render(document: Mapping[str, t.Any], pause: Callable[[], None]) -> bytes:
+    """The page of a document.
+
+    :param pause: called now and then, to let others go on.
+    """
+    template = current_app.jinja_env.get_template("api_docs.html")
+    made = bytearray()
+    for count, piece in enumerate(template.generate(**_values(_Page(document), document))):
+        made += piece.encode()
+        if count % _AT_ONCE == 0:
+            pause()
+    return bytes(made)
+
+
+def _values(page: _Page, document: Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {
+        "info": document["info"],
+        "groups": (
+            {
+                "name": tag["name"],
+                "says": tag["description"],
+                "operations": list(page.operations(tag["name"])),
+            }
             for tag in document["tags"]
-            if (operations := list(page.operations(tag["name"])))
+        ),
+        "nav": [
+            {"name": tag["name"], "operations": list(page.outline(tag["name"]))} for tag in document["tags"]
         ],
-        schemas=[page.schema(name) for name in document["components"]["schemas"]],
-        schemes=list(document["components"]["securitySchemes"].items()),
-        prose=prose,
-        file_url=lambda name: f"../static/{name}?v={static_files()[name].version}",
-    )
+        "schemas": map(page.schema, document["components"]["schemas"]),
+        "prose": prose,
+        "file_url": lambda name: f"../static/{name}?v={static_files()[name].version}",
+    }
 
 
 def prose(text: str) -> Markup:
@@ -64,6 +84,14 @@ class _Page:
                 operation = item.get(method)
                 if operation is not None and tag in operation["tags"]:
                     yield self._operation(path, method, operation)
+
+    def outline(self, tag: str) -> Iterator[dict[str, t.Any]]:
+        """The same for the list of all routes."""
+        for item in self._document["paths"].values():
+            for method in _METHODS:
+                if method in item and tag in item[method]["tags"]:
+                    found = item[method]
+                    yield {"id": found["operationId"], "method": method.upper(), "does": found["summary"]}
 
     def _operation(self, path: str, method: str, operation: Mapping[str, t.Any]) -> dict[str, t.Any]:
         parameters = [self._followed(each) for each in operation.get("parameters", ())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import typing as t
 
 import gevent
@@ -10,7 +11,7 @@ from gevent.event import Event
 from gevent.monkey import get_original
 
 from app.engine.gate import FlowGate
-from app.engine.scope import Cancelled, RunScope, gather
+from app.engine.scope import Cancelled, RunScope, gather, give_way
 from app.engine.threads import ToolThreads
 from providers.spec import ProviderError
 
@@ -213,3 +214,16 @@ def test_a_thread_tool_that_is_cancelled_is_left_at_once() -> None:
     assert ended == ["cancelled"]
     hold.release()
     threads.close()
+
+
+def test_giving_way_lets_those_go_on_who_wait_for_a_socket() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        heard: list[bytes] = []
+        reader = gevent.spawn(lambda: heard.append(there.recv(1)))
+        gevent.sleep(0)  # it begins to wait
+        here.send(b"x")
+        for _ in range(5):  # with gevent.sleep(0) it takes fifty turns
+            give_way()
+        assert heard == [b"x"]
+        reader.join()

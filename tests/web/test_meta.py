@@ -52,9 +52,12 @@ def test_capabilities_can_be_narrowed(studio: Studio) -> None:
 
 
 class _Models(BaseHTTPRequestHandler):
-    """A server of models with two of them."""
+    """A server of models with two of them, which it tells when it may."""
+
+    may_answer = threading.Event()
 
     def do_GET(self) -> None:
+        self.may_answer.wait()
         body = json.dumps({"data": [{"id": "qwen3"}, {"id": "tuned"}]}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -79,6 +82,7 @@ def test_a_servers_own_models_show_up_once_it_has_answered(
             return [row["model"] for row in rows]
 
         assert listed() == ["*"], "the first caller does not wait for the server"
+        _Models.may_answer.set()
         wait_until(lambda: listed() == ["qwen3", "tuned"], "the list is there")
         whole = studio.client.get("/api/capabilities").get_json()
         assert "vllm/tuned" in [row["id"] for row in whole["items"]]
