@@ -274,7 +274,8 @@ class Settings:
         "STUDIO_FILES_MB",
         kinds.whole(0, 1_000_000),
         500,
-        "Most that one API key keeps in uploaded files, in MB; more is answered 409. 0: nobody uploads.",
+        "Most that one API key keeps in uploaded files, in MB; more is answered 409. All visitors of a chat together keep "
+        "as much. 0: nobody uploads.",
     )
     files_s: float = _setting(
         "STUDIO_FILES_S",
@@ -336,7 +337,7 @@ class Settings:
     )
     smtp_from: str = _setting(
         "STUDIO_SMTP_FROM",
-        kinds.TEXT,
+        kinds.MAILBOX,
         "",
         "Sender of the e-mails, such as Studio <studio@example.org>.",
         shown="STUDIO_SMTP_USER, or studio at the host's name",
