@@ -134,6 +134,15 @@ def _fernet_keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _mailbox(text: str) -> str:
+    from email.utils import parseaddr  # not before one is named
+
+    local, _, domain = parseaddr(text)[1].rpartition("@")
+    if not local or not domain or not text.isprintable():
+        raise ValueError("give an address such as studio@example.org or Studio <studio@example.org>")
+    return text
+
+
 def _mcp_servers(text: str) -> Mapping[str, McpServer]:
     from app import mcp_file  # not before one is named
 
@@ -175,6 +184,7 @@ PATH = Kind("a path", Path)
 APPS = Kind("name=module:attribute, separated by commas", _apps)
 MCP = Kind("a path of a JSON or YAML file", _mcp_servers)
 TEXT = Kind("text", str)
+MAILBOX = Kind("an e-mail address, with or without a name", _mailbox)
 SWITCH = Kind("true or false", _switch)
 NETWORKS = Kind("networks such as 10.0.0.0/8, separated by commas", _networks)
 RATES = Kind("such as 60/minute, 2000/day (also /hour), or off", _rates)

@@ -150,3 +150,14 @@ def test_where_limits_are_counted_has_to_fit_the_rest():
         assert cure in problem.cure
     redis = {"STUDIO_RATE_LIMIT_STORAGE": "redis", "STUDIO_REDIS_URL": "redis://127.0.0.1"}
     assert config.load({**redis, "STUDIO_WORKERS": "4"}).workers == 4
+
+
+@pytest.mark.parametrize("text", ["studio@example.org", "Studio <studio@example.org>", '"A, B" <a@b>'])
+def test_the_sender_of_mails_is_an_address(text):
+    assert config.load({"STUDIO_SMTP_FROM": text}).smtp_from == text
+
+
+@pytest.mark.parametrize("text", ["studio", "@example.org", "Studio <studio>", "a@b\nBcc: c@d", "studio@"])
+def test_what_is_no_sender_is_refused(text):
+    with pytest.raises(config.ConfigError, match="STUDIO_SMTP_FROM"):
+        config.load({"STUDIO_SMTP_FROM": text})
