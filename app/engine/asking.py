@@ -17,6 +17,8 @@ from app import encoding
 from app import events as ev
 from app.agents import hashes
 from app.engine import approvals
+from app.engine.redaction import FAILED
+from app.engine.scope import Cancelled
 from app.errors import RunError
 from app.store.checkpoints import PARAMETERS, DecisionRow
 from plugins.spec.decisions import Answer, Ask, Verdict
@@ -28,6 +30,8 @@ if t.TYPE_CHECKING:
 
 #: Who answered what was approved for the thread before.
 BY_THREAD: t.Final = "thread"
+#: Of a review, what comes from the document.
+_NOT_MASKED = frozenset({"kind", PARAMETERS})
 #: Path, execution, turn and key.
 _Place = tuple[str, int, int, str]
 
@@ -151,7 +155,7 @@ class People:
             request.workflow_id,
             *place,
             block.block,
-            t.cast("Mapping[str, t.Any]", encoding.plain(review)),
+            self._shown(block, t.cast("dict[str, t.Any]", encoding.plain(review))),
             made,
             now,
             request.thread_id,
@@ -159,6 +163,19 @@ class People:
             ask.subject,
             None if ask.deadline_s is None else now + round(ask.deadline_s * 1000),
         )
+
+    def _shown(self, block: RunningBlock, review: dict[str, t.Any]) -> Mapping[str, t.Any]:
+        """What is stored and shown of a question: masked, where the run is; what then runs is in the journal."""
+        redaction = self._run.redaction
+        if redaction is None:
+            return review
+        tool = review.get("kind") == "tool"
+        masked = (redaction.tools if tool else redaction.answer)(
+            {name: value for name, value in review.items() if name not in _NOT_MASKED}, block.block
+        )
+        if redaction.broken:
+            raise Cancelled(FAILED)
+        return {name: masked.get(name, value) for name, value in review.items()}
 
     def _ask(self, rows: Sequence[DecisionRow]) -> None:
         """Store questions; they are shown only then."""

@@ -135,9 +135,13 @@ class _Instance:
                 return
             if standing.final_text or standing.partial:
                 run.emitter.emit(ev.AnswerRetracted(self.name, "iteration"))
-        told = given(block, seen_by(run, self._frame)) if run.request.draft else None
+        told = given(block, seen_by(run, self._frame), self._shown) if run.request.draft else None
         run.emitter.emit(ev.BlockStarted(self.name, block.type.type_name, block.name, self._execution, told))
         run.emitter.flush()  # it may be silent for long
+
+    def _shown(self, value: t.Any) -> t.Any:
+        """A value as it may be told."""
+        return value if self._run.redaction is None else self._run.redaction.other(value, self.name)
 
     def _running(self) -> BlockRow:
         run = self._run
@@ -239,15 +243,18 @@ class _Instance:
         self._handles = handles
 
     def _executed(self, output: Mapping[str, t.Any]) -> BlockRow:
+        run = self._run
         if not self._frame.looping:
             self._settle(self.name, self._block, output)
         self._settle_body()
         self._lose_body()
-        if (flow := pins.after(self._block, self.name, output, self._run.state.pinned)) is not None:
-            self._run.emitter.emit(flow)
+        if (flow := pins.after(self._block, self.name, output, run.state.pinned)) is not None:
+            run.emitter.emit(flow)
         self._finish(
             ev.BlockFinished(self.name, "executed", output, None, None, self._since(), self._execution)
         )
+        if run.redaction is not None:  # what goes on from here is what was let through
+            output = run.state.blocks[self.name].output or {}
         return self._note(BlockRow("executed", self._handles, output))
 
     def _failed(self, error: BlockError) -> BlockRow | None:
@@ -269,6 +276,7 @@ class _Instance:
                 self._execution,
             ),
         )
+        error.message = state.message or ""  # as it was let through
         leads_on = any(edge.handle == "error" for edge in run.request.workflow.outgoing.get(block.id, ()))
         if not leads_on and block.on_error != "continue":
             self._note(BlockRow("failed"), Fault.of(error))

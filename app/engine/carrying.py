@@ -17,7 +17,7 @@ from gevent.event import Event
 
 from app.engine import leaving
 from app.engine.recompiled import obstacle
-from app.engine.resume import resumed
+from app.engine.resume import locked, resumed
 from app.store.errors import StaleOwner, StoreFailed
 
 if t.TYPE_CHECKING:
@@ -57,7 +57,9 @@ class Carrier:
         :raises StoreFailed: the database cannot be read.
         """
         documents = self._services.store.durable.documents(run_id)
-        return None if documents is None else obstacle(documents, self._services.plugins)
+        if documents is None:
+            return None
+        return locked(self._services, documents) or obstacle(documents, self._services.plugins)
 
     def deliver(self, runs: Sequence[Run]) -> None:
         """Hand runs of this process the answers to what they ask, whoever got them."""

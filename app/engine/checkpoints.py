@@ -23,6 +23,7 @@ from app.store.errors import StaleOwner, StoreFailed
 
 if t.TYPE_CHECKING:
     from app.store.durable import Durable
+    from app.store.sealing import Box
     from app.store.writer import Ticket
 
 log = logging.getLogger("studio.runs")
@@ -51,17 +52,25 @@ class Keeper:
     """See the module. A subscriber of its run's emitter.
 
     :param reserved: numbers of events up to this one may be used. :param lost: called when the run has changed hands.
+    :param box: what the journal is sealed with.
     :ivar frozen: nothing is stored any more.
     """
 
     def __init__(
-        self, store: Durable, run_id: str, owner: str, epoch: int, reserved: int, lost: Callable[[], None]
+        self,
+        store: Durable,
+        run_id: str,
+        owner: str,
+        epoch: int,
+        reserved: int,
+        lost: Callable[[], None],
+        box: Box | None = None,
     ) -> None:
         self._store, self._run_id, self._owner = store, run_id, owner
         self.epoch = epoch
         self.reserved = reserved
         holder: Keeper = weakref.proxy(self)  # it is freed with its last use
-        self.journal = DurableJournal(lambda: holder.changed())
+        self.journal = DurableJournal(lambda: holder.changed(), box)
         self.frozen = False
         self._lost = lost
         self._said: list[Envelope] = []

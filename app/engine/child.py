@@ -28,6 +28,7 @@ if t.TYPE_CHECKING:
     from app.engine.limits import QueueTime
     from app.engine.memory import RunMemories
     from app.engine.observe.observer import RunObserver
+    from app.engine.redaction import Redaction
     from app.engine.run import Run
     from app.engine.run_request import RunRequest
     from app.engine.services import Services
@@ -48,6 +49,7 @@ class ChildRun:
         self.scope: RunScope = outer.scope
         self.state: RunState = outer.state
         self.emitter: Emitter = outer.emitter
+        self.redaction: Redaction | None = outer.redaction
         self.journal: Journal = outer.journal
         self.memories: RunMemories = outer.memories
         self.queue_time: QueueTime = outer.queue_time

@@ -43,7 +43,7 @@ class DurableRun:
         holder: Run = weakref.proxy(run)
         lost = partial(run.scope.cancel, "owner_lost")
         self.owner = owner
-        self.keeper = Keeper(store, run.id, owner, epoch, reserved, lost)
+        self.keeper = Keeper(store, run.id, owner, epoch, reserved, lost, run.box)
         self.replay = Replay(self.keeper.journal)
         self.people = People(holder, weakref.proxy(self))
         self.motion = Motion(lambda: holder.still())

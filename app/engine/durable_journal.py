@@ -18,6 +18,9 @@ from app.engine.replay import BlockEnd
 from app.store.checkpoints import Forgotten, StepRow
 from plugins.spec.journal import StepKind, StepState
 
+if t.TYPE_CHECKING:
+    from app.store.sealing import Box
+
 #: Rows that are read in one turn of the hub.
 _SLICE = 500
 #: Path, execution, turn and key.
@@ -35,11 +38,13 @@ class DurableJournal(Journal):
     """See the module.
 
     :param changed: called whenever there is something to store. Must not switch greenlets.
+    :param box: seals the values, of a run that may not show all it knows; None: they are stored as they are.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], box: Box | None = None) -> None:
         super().__init__()
         self._changed = changed
+        self._box = box
         self._positions: dict[Key, int] = {}
         self._next = 0
         self._dirty: dict[Key, Step] = {}
@@ -50,14 +55,15 @@ class DurableJournal(Journal):
     def restore(self, stored: Iterable[StepRow]) -> None:
         """Take over what an earlier process wrote, in order of first writing.
 
-        :raises msgspec.MsgspecError: a value is not what its kind says.
+        :raises msgspec.MsgspecError: a value is not what its kind says. :raises SecretsLocked: it was sealed with a
+            key that is not here.
         """
         for place, row in enumerate(stored, 1):
             if not place % _SLICE:
                 gevent.sleep(0)  # other runs go on meanwhile, however long this one is
             key = row.path, row.execution, row.turn, row.key
             kind, state = t.cast(StepKind, row.kind), t.cast(StepState, row.state)
-            value = None if row.value is None else _unpacked(kind, row.value)
+            value = None if row.value is None else self._unpacked(kind, row.value)
             super().write(*key, kind, state, value, row.input_hash)
             self._positions[key] = row.position
             self._next = max(self._next, row.position + 1)
@@ -111,7 +117,12 @@ class DurableJournal(Journal):
         """What is to be stored; it counts as stored from now on."""
         steps = tuple(
             StepRow(
-                *place, step.kind, step.state, step.input_hash, _packed(step.value), self._positions[place]
+                *place,
+                step.kind,
+                step.state,
+                step.input_hash,
+                self._packed(step.value),
+                self._positions[place],
             )
             for place, step in self._dirty.items()
         )
@@ -137,10 +148,15 @@ class DurableJournal(Journal):
             hashes.check(step.input_hash, f"{place[0]} ({place[3]})", input_hash)
         self._restored.discard(place)
 
+    def _packed(self, value: t.Any) -> bytes | None:
+        if value is None:
+            return None
+        data = rows.packed(value)
+        return data if self._box is None else self._box.seal(data)
 
-def _packed(value: t.Any) -> bytes | None:
-    return None if value is None else rows.packed(value)
+    def _unpacked(self, kind: StepKind, data: bytes) -> t.Any:
+        return _value(kind, data if self._box is None else self._box.open(data))
 
 
-def _unpacked(kind: StepKind, data: bytes) -> t.Any:
+def _value(kind: StepKind, data: bytes) -> t.Any:
     return msgspec.msgpack.decode(data, type=BlockEnd) if kind == "block" else rows.unpacked(kind, data)

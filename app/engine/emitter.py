@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from app.clock import Clock
 from app.engine.run_log import RunLog
 from app.events import Envelope, RunEvent, Terminal, ThinkingDelta
-from app.state import InvariantBroken, RunState
+from app.state import BlockState, InvariantBroken, RunState
 
 log = logging.getLogger("studio.emitter")
 
@@ -59,6 +59,10 @@ class Emitter:
         """Deliver no more. Unknown subscribers are ignored."""
         if subscriber in self._subscribers:
             self._subscribers = [s for s in self._subscribers if s is not subscriber]
+
+    def turn_of(self, state: BlockState) -> int:
+        """The open turn of a block, -1 for none: also one of which nothing was told yet."""
+        return state.turn
 
     def emit(self, event: RunEvent) -> None:
         """Give the event its place and hand it to state, log and subscribers.

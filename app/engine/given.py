@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from app import encoding
 from app.agents import templates
@@ -24,13 +24,17 @@ _LEAST = 200
 START = "start"
 
 
-def given(block: CompiledBlock, variables: Mapping[str, t.Any]) -> t.Any:
+def given(
+    block: CompiledBlock,
+    variables: Mapping[str, t.Any],
+    shown: Callable[[t.Any], t.Any] = lambda value: value,
+) -> t.Any:
     """What a block runs with.
 
-    :param variables: what its templates see.
+    :param variables: what its templates see. :param shown: a value as it may be told.
     """
     if block.type.type_name == START:
-        return bounded(variables.get("input"))
+        return bounded(shown(variables.get("input")))
     found: dict[str, t.Any] = {}
     for field in dataclasses.fields(block.config):
         value = getattr(block.config, field.name)
@@ -39,7 +43,7 @@ def given(block: CompiledBlock, variables: Mapping[str, t.Any]) -> t.Any:
         if field.metadata.get("template"):
             value = _rendered(value, variables)
         found[str(field.metadata.get("key", field.name))] = value
-    return bounded(found)
+    return bounded(shown(found))
 
 
 def _is_default(field: dataclasses.Field[t.Any], value: t.Any) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 from app.agents.memory import KEPT
 from app.engine.leaving import LEAVES
+from app.engine.redaction import FAILED
+from app.engine.scope import Cancelled
 from app.errors import BlockError
 from app.store.errors import StoreFailed
 from plugins.spec.memory import Exchange, Memory
@@ -39,7 +41,7 @@ def memory_of(run: Run, block: str, key: str) -> Memory:
     """
     thread = run.request.thread
     if thread is None or thread.key_id is None:  # nobody can come back to it
-        return _InRun(run, key)
+        return _InRun(run, block, key)
     return _InThread(run, thread.id, block, key)
 
 
@@ -49,11 +51,26 @@ def _stopped(run: Run) -> bool:
     return (run.scope.cause or halted) not in (None, "block_failed", "ended", *LEAVES)
 
 
+def _shown(run: Run, block: str, asked: str, answer: str | None) -> tuple[str, t.Any]:
+    """An exchange as it may be kept: the answer as it was told."""
+    redaction = run.redaction
+    if redaction is None:
+        return asked, answer
+    asked = redaction.asked(asked, block)
+    if answer is not None:
+        state = run.state.blocks.get(block)
+        told = None if state is None else state.final_text
+        answer = redaction.answer(answer, block) if told is None else told
+    if redaction.broken:
+        raise Cancelled(FAILED)
+    return asked, answer
+
+
 class _InRun:
     """Lasts as long as the run, also where that goes on in another process: then it is made of the journal."""
 
-    def __init__(self, run: Run, key: str) -> None:
-        self._run, self._key = run, key
+    def __init__(self, run: Run, block: str, key: str) -> None:
+        self._run, self._block, self._key = run, block, key
         kept = run.memories.get(key)
         if kept is None:
             kept = run.memories[key] = deque(maxlen=MOST_IN_RUN)
@@ -68,6 +85,7 @@ class _InRun:
 
     def append(self, asked: str, answer: str) -> None:
         """See :class:`plugins.spec.memory.Memory`."""
+        asked, answer = _shown(self._run, self._block, asked, answer)
         self._kept.append(Exchange(asked, answer))
         if self._run.durable is not None:
             journal, path = self._run.journal, self._key
@@ -125,4 +143,5 @@ class _InThread:
 
     def _write(self, asked: str, answer: str | None) -> t.Any:
         memories = self._run.services.store.memories
+        asked, answer = _shown(self._run, self._block, asked, answer)
         return memories.append(self._thread, self._key, self._block, self._run.id, asked, answer)

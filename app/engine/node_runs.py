@@ -103,7 +103,7 @@ class NodeExecution:
 
     def _say(self, piece: _Piece) -> None:
         text, thinks, redacted = piece
-        if self.state.turn >= 0 and self.state.turn != self._turn:
+        if self._open_turn() not in (-1, self._turn):
             self._close("iteration")  # the last message's: another takes its place
         if thinks:
             self._emit(ev.ThinkingDelta(self.path, self._turn, text, redacted))
@@ -145,7 +145,7 @@ class NodeExecution:
 
     def _close(self, reason: ev.ResetReason) -> None:
         """The text of the open turn does not stand."""
-        turn = self.state.turn
+        turn = self._open_turn()
         if turn >= 0:
             self._emit(ev.TurnEnded(self.path, turn, "intermediate", reason))
             self._turn = max(self._turn, turn + 1)
@@ -205,9 +205,9 @@ class NodeExecution:
         while self._held:
             self._next_held()
             self._message = None
-        state = self.state
-        if state.turn >= 0:
-            self._emit(ev.TurnEnded(self.path, state.turn, "final"))
+        state, turn = self.state, self._open_turn()
+        if turn >= 0:
+            self._emit(ev.TurnEnded(self.path, turn, "final"))
         settle.block(self._run.emitter, state, "cancelled", self._now)
         if state.final_text is not None:
             output = {"content": state.final_text, **{k: v for k, v in output.items() if k != "content"}}
@@ -237,6 +237,9 @@ class NodeExecution:
 
     def _emit(self, event: ev.RunEvent) -> None:
         self._run.emitter.emit(event)
+
+    def _open_turn(self) -> int:
+        return self._run.emitter.turn_of(self.state)
 
     def _now(self) -> int:
         return self._run.services.clock.now_ms()

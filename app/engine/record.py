@@ -26,11 +26,11 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
         "workflow_id": request.workflow_id,
         "version": request.version,
         "key_id": request.key_id,
-        "conversation_id": request.conversation_id,
+        "conversation_id": _asked(run, request.conversation_id),
         "thread_id": request.thread_id,
         "status": "running" if terminal is None else settle.status_of(terminal),
         "cause": None if terminal is None else settle.cause_of(terminal),
-        "input": request.input,
+        "input": _asked(run, request.input),
         "output": terminal.output if isinstance(terminal, ev.RunCompleted) else None,
         "partial_text": state.partial_text() or None,
         "error": _error(run, terminal),
@@ -54,6 +54,11 @@ def run_row(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any]:
     return row
 
 
+def _asked(run: Run, value: t.Any) -> t.Any:
+    """What was asked, as it may be kept."""
+    return value if run.redaction is None or value is None else run.redaction.asked(value)
+
+
 def _reserved(run: Run) -> int:
     return 0 if run.durable is None else run.durable.keeper.reserved
 
@@ -71,7 +76,8 @@ def _error(run: Run, terminal: ev.Terminal | None) -> dict[str, t.Any] | None:
     if run.failed_model:
         error["model"] = run.failed_model
     if run.detail:
-        error["detail"] = mask(run.detail, (*known_secrets(os.environ), *run.services.store.secrets.opened()))
+        detail = mask(run.detail, (*known_secrets(os.environ), *run.services.store.secrets.opened()))
+        error["detail"] = detail if run.redaction is None else run.redaction.text(detail)
     return error
 
 

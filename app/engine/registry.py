@@ -132,7 +132,7 @@ class RunRegistry:
             self._services.store.runs.started(run.record_started())
         else:
             # Whoever is told of it finds it, whatever becomes of this process.
-            self._services.store.durable.begin(run.record_started(), *started_of(request)).wait()
+            self._services.store.durable.begin(run.record_started(), *started_of(request, run.box)).wait()
         self.begin(run, subscribers, readers, address)
         return run
 

@@ -14,6 +14,7 @@ from dataclasses import fields
 import gevent
 import msgspec
 
+from app import encoding
 from app import events as ev
 from app.engine import budgets, envelopes
 from app.engine.checkpoints import NEAR, RESERVE
@@ -22,14 +23,17 @@ from app.engine.resumption import Resumption, cannot
 from app.engine.run import Run
 from app.engine.run_request import RunRequest
 from app.errors import RunError, StudioError
+from app.redaction import policy
 from app.state import InvariantBroken
 from app.store.checkpoints import Checkpoint, Claim, DecisionRow
+from app.store.sealing import SecretsLocked
 from app.store.threads import ThreadRow
 from app.workflows.compiled import CompiledWorkflow, Region, WorkflowSettings
 from app.workflows.selectors import Selection
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
+    from app.store.sealing import Box
 
 log = logging.getLogger("studio.runs")
 
@@ -41,16 +45,24 @@ _STARTED = (
     "on_disconnect",
     "disconnect_grace_s",
     "show_thinking",
+    "public",
     "traceparent",
     "draft",
     "stop_after",
 )
 #: Of its row, what a request has.
 _ROW = ("workflow_id", "version", "key_id", "conversation_id", "input", "origin")
+#: Of these, what the row has as it may be shown.
+_MASKED = ("conversation_id", "input")
+#: Where the rest stands, sealed; and, beside the documents, something that shows whether a key opens it.
+_SEALED, PROBE = "sealed", "probe"
 
 
-def started_of(request: RunRequest) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
-    """What a durable run can be started again with, beside its row: how it was started, and what it runs; JSON."""
+def started_of(request: RunRequest, box: Box | None = None) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
+    """What a durable run can be started again with, beside its row: how it was started, and what it runs; JSON.
+
+    :param box: seals what its row may not show.
+    """
     started: dict[str, t.Any] = {name: getattr(request, name) for name in _STARTED}
     if request.thread is not None:
         started["thread"] = {each.name: getattr(request.thread, each.name) for each in fields(ThreadRow)}
@@ -58,7 +70,40 @@ def started_of(request: RunRequest) -> tuple[dict[str, t.Any], dict[str, t.Any]]
         started["selections"] = [[each.block, list(each.path)] for each in request.selections]
     if request.budgets:
         started["budgets"] = budgets.stored(request.budgets)
-    return started, documents_of(request.workflow)
+    if request.redact is not None:
+        started["redact"] = policy.stored(request.redact)
+    documents = documents_of(request.workflow)
+    if box is not None:
+        hidden = {name: getattr(request, name) for name in _MASKED}
+        started[_SEALED] = box.seal(encoding.dumps(hidden)).decode()
+        documents[PROBE] = box.seal(b"").decode()
+    return started, documents
+
+
+def _hidden(services: Services, started: Mapping[str, t.Any]) -> tuple[dict[str, t.Any], Box | None]:
+    """What of a request its row may not show, and what opened it.
+
+    :raises StudioError: it was sealed with a key that is not here.
+    """
+    sealed = started.get(_SEALED)
+    if sealed is None:
+        return {}, None
+    box = services.store.secrets.box(to_open=True)
+    return encoding.loads(box.open(sealed.encode())), box
+
+
+def locked(services: Services, documents: Mapping[str, t.Any]) -> str | None:
+    """Why this process cannot open what is stored of a run; None: it can, or need not.
+
+    :param documents: as of :func:`started_of`.
+    """
+    probe = documents.get(PROBE)
+    try:
+        if probe is not None:
+            services.store.secrets.box(to_open=True).open(probe.encode())
+    except SecretsLocked as error:
+        return error.message
+    return None
 
 
 def resumed(services: Services, claim: Claim, on_end: Callable[[Run], None], halt: str | None = None) -> Run:
@@ -67,8 +112,10 @@ def resumed(services: Services, claim: Claim, on_end: Callable[[Run], None], hal
     :param halt: why it ends as soon as something would have to run anew.
     :raises StoreFailed: it could not be stored that it goes on here; the claim is good for another try.
     """
-    request, doom = _request(services, claim)
+    services.store.generation()  # secrets may be stored that no request of this process has heard of
+    request, box, doom = _request(services, claim)
     resumption = _resumption(services, claim)
+    resumption.box = box
     resumption.halt = halt
     resumption.doom = resumption.doom or doom
     run = Run(services, request, on_end, resumption)
@@ -79,16 +126,18 @@ def resumed(services: Services, claim: Claim, on_end: Callable[[Run], None], hal
     return run
 
 
-def _request(services: Services, claim: Claim) -> tuple[RunRequest, RunError | None]:
+def _request(services: Services, claim: Claim) -> tuple[RunRequest, Box | None, RunError | None]:
     row, started = claim.row, claim.started or {}
     doom: RunError | None = None
-    workflow = _NOTHING
+    workflow, box = _NOTHING, None
+    hidden: dict[str, t.Any] = {}
     try:
         if claim.started is None or claim.documents is None:
             raise cannot("what it was started with is lost")
         workflow = workflow_of(claim.documents, services.plugins)
         if not workflow.durable:
             raise cannot("what it was started with is not what it would be now")
+        hidden, box = _hidden(services, started)
     except RunError as error:
         workflow, doom = _NOTHING, error
     except StudioError as error:
@@ -103,11 +152,12 @@ def _request(services: Services, claim: Claim) -> tuple[RunRequest, RunError | N
         workflow=workflow,
         thread=None if thread is None else ThreadRow(**thread),
         budgets=budgets.restored(started.get("budgets", ())),
+        redact=policy.restored(started.get("redact")),
         selections=None if selections is None else tuple(Selection(b, tuple(path)) for b, path in selections),
-        **{name: row[name] for name in _ROW},
+        **{name: row[name] for name in _ROW} | hidden,
         **{"timeout_s": workflow.settings.timeout_s, **{k: started[k] for k in _STARTED if k in started}},
     )
-    return request, doom
+    return request, box, doom
 
 
 def _resumption(services: Services, claim: Claim) -> Resumption:

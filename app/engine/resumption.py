@@ -21,6 +21,7 @@ if t.TYPE_CHECKING:
     from app.engine.journal import Step
     from app.engine.run import Run
     from app.store.checkpoints import DecisionRow, StepRow
+    from app.store.sealing import Box
 
 _NOT_MADE = "The server stopped before this call was made. Nothing was run."
 
@@ -35,6 +36,7 @@ class Resumption:
     :ivar human_wait_ms: how long people were waited for, in all. :ivar waited: how long this time; None: they were not.
     :ivar doom: why it cannot go on. :ivar unread: its beginning is stored, and cannot be read.
     :ivar halt: why it ends as soon as something would have to run anew.
+    :ivar box: opens what is stored of it; None: that is not sealed.
     """
 
     epoch: int
@@ -51,6 +53,7 @@ class Resumption:
     doom: RunError | None = None
     unread: bool = False
     halt: str | None = None
+    box: Box | None = None
     state: RunState = field(default_factory=RunState)
     log: RunLog = field(default_factory=RunLog)
 

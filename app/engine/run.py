@@ -17,7 +17,7 @@ import msgspec
 from gevent.event import Event
 
 from app import events as ev
-from app.engine import budgets, leaving, pins, runners, settle
+from app.engine import budgets, leaving, pins, redaction, runners, settle
 from app.engine.child import run_child
 from app.engine.durable import DurableRun
 from app.engine.emitter import Emitter, Subscriber
@@ -30,6 +30,8 @@ from app.engine.memory import RunMemories
 from app.engine.observe.observer import RunObserver
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
+from app.engine.redacting import RedactingEmitter
+from app.engine.redaction import redaction_of
 from app.engine.region import RegionRun, run_body
 from app.engine.resumption import Resumption
 from app.engine.run_log import RunLog
@@ -38,11 +40,15 @@ from app.engine.scope import Cancelled, RunScope
 from app.engine.services import Services
 from app.engine.usage import usage_object
 from app.errors import BlockError, RunError
+from app.redaction import log_lines
 from app.state import RunState
 from app.store.errors import StaleOwner
 from app.workflows.compiled import CompiledBlock, Region
 from app.workflows.regions import upto
 from plugins.spec.blocks import BodyResult
+
+if t.TYPE_CHECKING:
+    from app.store.sealing import Box
 
 log = logging.getLogger("studio.runs")
 
@@ -61,6 +67,7 @@ class Run:
     process without an end.
 
     :param resumption: of a run that an earlier process began.
+    :ivar redaction: what is masked in it; None where nothing is. :ivar box: seals what is stored of it meanwhile.
     :ivar durable: what it has if it is durable. :ivar paused: how it left, if it has paused.
     """
 
@@ -79,9 +86,11 @@ class Run:
         self.log = RunLog() if resumption is None else resumption.log
         self.gate = FlowGate()
         self.scope = RunScope(gate=self.gate)
-        self.emitter = Emitter(services.clock, self.state, self.log)
+        self.redaction = redaction_of(services, request, self.scope.cancel)
+        self.emitter = self._emitter()
         #: What it has used of its budgets; None: it has none.
         self.meter = self._meter() if request.budgets else None
+        self.box = self._box()
         self.durable = self._durable()
         self.journal: Journal = Journal() if self.durable is None else self.durable.keeper.journal
         #: What agents remember of a run that is in nobody's thread.
@@ -114,6 +123,18 @@ class Run:
         )
         self.state.on_usage = meter.used
         return meter
+
+    def _emitter(self) -> Emitter:
+        if self.redaction is None:
+            return Emitter(self.services.clock, self.state, self.log)
+        return RedactingEmitter(self.services.clock, self.state, self.log, self.redaction)
+
+    def _box(self) -> Box | None:
+        """What it goes on with holds all that it may not show."""
+        if self.resumption is not None:
+            return self.resumption.box
+        sealed = self.redaction is not None and self.request.workflow.durable
+        return self.services.store.secrets.box() if sealed else None
 
     def _durable(self) -> DurableRun | None:
         if not self.request.workflow.durable:
@@ -212,6 +233,8 @@ class Run:
     def main(self) -> None:
         """Run to the end. Never raises."""
         terminal: ev.Terminal | None = None
+        if self.redaction is not None:
+            log_lines.also(self.redaction.text)
         try:
             self.scope.deadline(self._time_left(), "execution_timeout")
             terminal = self._drive()
@@ -317,7 +340,8 @@ class Run:
             self.detail = exc.detail
             self.failed_model = exc.model
             block = exc.block if isinstance(exc, BlockError) else None
-            return ev.RunFailed(exc.code, exc.message, block, {})
+            message = exc.message if self.redaction is None else self.redaction.text(exc.message, block)
+            return ev.RunFailed(exc.code, message, block, {})
         log.error("run %s failed unexpectedly", self.id, exc_info=exc)
         return ev.RunFailed("internal", "The server failed to run the workflow; see its log.", None, {})
 
@@ -340,6 +364,8 @@ class Run:
         """Settle what is open, store the record, show the terminal. Each step survives the others' failure."""
         if terminal is None:
             terminal = self._cancelled(self.scope.cause or "server_shutdown")
+        if self.redaction is not None and self.redaction.broken:
+            terminal = self._without_words(terminal)
         self.ending = terminal
         self.readers.close()
         if isinstance(terminal, ev.RunCancelled):
@@ -404,6 +430,13 @@ class Run:
         if self.meter is not None and self.meter.over is not None:
             return ev.RunFailed(budgets.EXCEEDED, self.meter.over.told(), None, {})
         return ev.RunFailed(cause, "The run could not go on.", None, {})
+
+    @staticmethod
+    def _without_words(terminal: ev.Terminal) -> ev.Terminal:
+        """The end of a run whose words could not be searched; one that was stopped has none."""
+        if isinstance(terminal, (ev.RunCancelled, ev.RunTimedOut)):
+            return terminal
+        return ev.RunFailed(redaction.FAILED, redaction.MESSAGE, None, {})
 
     def _store(self, terminal: ev.Terminal, held: ev.Envelope | None) -> None:
         thread, store = self.request.thread, self.services.store

@@ -50,8 +50,10 @@ def drive(run: Run) -> ev.Terminal:
         if scope.cause is not None:
             raise Cancelled(scope.cause)
     context.settle()
-    state = run.state
-    return ev.RunCompleted(output[0], state.outputs(), state.tool_calls(), run.usage())
+    state, made = run.state, output[0]
+    if run.redaction is not None:
+        made = run.redaction.answer(made)
+    return ev.RunCompleted(made, state.outputs(), state.tool_calls(), run.usage())
 
 
 @contextmanager

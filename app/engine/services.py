@@ -12,6 +12,7 @@ from app.clock import Clock, SystemClock
 from app.engine.limits import Limits
 from app.engine.mcp_client import McpClient
 from app.engine.observe.observer import Observing
+from app.engine.redaction import KnownSecrets
 from app.engine.threads import ToolThreads
 from plugins.registry import Registry
 
@@ -24,7 +25,7 @@ if t.TYPE_CHECKING:
 @dataclass(slots=True)
 class Services:
     """Settings, store, plugin registry, clock, tool threads, slots for model calls, who looks at runs, MCP servers,
-    and the runs of this process.
+    stored secrets as runs are searched for them, and the runs of this process.
     """
 
     settings: Settings
@@ -36,8 +37,10 @@ class Services:
     observing: Observing = field(default_factory=Observing)
     mcp: McpClient = field(init=False)
     runs: RunRegistry = field(init=False)
+    known: KnownSecrets = field(init=False)
 
     def __post_init__(self) -> None:
+        self.known = KnownSecrets(self.store.secrets)
         self.mcp = McpClient(self.settings)
         from app.engine.registry import RunRegistry  # the registry's runs hold these services
 

@@ -22,8 +22,9 @@ ENOUGH_TEXT = "The run ended before it."
 
 def turn(emitter: Emitter, state: BlockState) -> None:
     """End the open turn of a block: its attempt is over."""
-    if state.turn >= 0:
-        emitter.emit(ev.TurnEnded(state.block, state.turn, "aborted"))
+    open_turn = emitter.turn_of(state)
+    if open_turn >= 0:
+        emitter.emit(ev.TurnEnded(state.block, open_turn, "aborted"))
 
 
 def block(emitter: Emitter, state: BlockState, tool_status: ev.ToolStatus, now: Callable[[], int]) -> None:

@@ -9,8 +9,17 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from app.redaction.secrets import known_secrets, mask
+
+#: What is done beside that to the lines of this greenlet, and of those it starts.
+_FURTHER: ContextVar[Callable[[str], str] | None] = ContextVar("studio_log_lines", default=None)
+
+
+def also(further: Callable[[str], str]) -> None:
+    """Let the lines that this greenlet logs from now on, and those it starts, go through ``further`` as well."""
+    _FURTHER.set(further)
 
 
 class MaskedFormatter(logging.Formatter):
@@ -28,7 +37,9 @@ class MaskedFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""
-        return mask(self._inner.format(record), (*self._environment, *self._used()))
+        line = mask(self._inner.format(record), (*self._environment, *self._used()))
+        further = _FURTHER.get()
+        return line if further is None else further(line)
 
 
 def install(handlers: Iterable[logging.Handler], used: Callable[[], Iterable[str]]) -> None:

@@ -6,8 +6,8 @@ Law of this room: values alone. A policy that is there redacts; nothing in it ca
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 
 Mode = t.Literal["strict", "live"]
 Part = t.Literal["input", "answer", "thinking", "tools"]
@@ -34,6 +34,18 @@ class Policy:
     detectors: tuple[str, ...] = ()
     mask: str = "[{kind}]"
     applies: tuple[Part, ...] = PARTS
+
+
+def stored(policy: Policy | None) -> dict[str, t.Any] | None:
+    """A policy as JSON."""
+    return None if policy is None else {each.name: getattr(policy, each.name) for each in fields(Policy)}
+
+
+def restored(value: Mapping[str, t.Any] | None) -> Policy | None:
+    """The inverse of :func:`stored`."""
+    if value is None:
+        return None
+    return Policy(value["mode"], tuple(value["detectors"]), value["mask"], tuple(value["applies"]))
 
 
 def stricter(one: Policy | None, other: Policy | None) -> Policy | None:

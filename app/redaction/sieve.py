@@ -13,57 +13,69 @@ from collections.abc import Sequence
 if t.TYPE_CHECKING:
     from app.redaction.finders import Finder
 
-#: Characters of a part that ended which are looked at again with the one after it.
+#: Most characters of a part that are looked at again with the one after it.
 _REMEMBERED = 4096
+#: A match in what is held: from where to where, and its mask.
+_Span = tuple[int, int, str]
 
 
 class Sieve:
-    """One text of unknown length. Every method raises :class:`app.redaction.finders.DetectorFailed`."""
+    """One text of unknown length, in parts. Every method raises :class:`app.redaction.finders.DetectorFailed`."""
 
-    __slots__ = ("_before", "_cover", "_cut", "_finders", "_held", "_reach")
+    __slots__ = ("_before", "_cover", "_cut", "_finders", "_held", "_past", "_reach")
 
     def __init__(self, finders: Sequence[Finder]) -> None:
         self._finders = finders
         self._reach = max((finder.reach for finder in finders), default=0)
-        #: What was decided last, for matches that look at what is beside them.
+        #: What was decided last, for matches that look at what is beside them; ``_cut``: more came before that.
         self._before = ""
-        #: Something came before that, so that what begins with it cannot be told.
         self._cut = 0
         self._held = ""
         #: Characters of what is held that belong to a match whose mask is out already.
         self._cover = 0
+        #: The end of the part before, until something of this one is decided.
+        self._past = ""
 
     def feed(self, text: str) -> str:
         """What may be let go now that ``text`` has come."""
         self._held += text
-        whole = self._before + self._held
+        upto = self._hold(self._before)
+        if self._past and upto > 0:
+            upto = min(upto, self._hold(self._past))
+        return self._decide(upto) if upto > 0 else ""
+
+    def end(self) -> str:
+        """Nothing follows in this part: the rest of it. What the next one says is also read as if it went on here, so
+        that a value which is cut in two does not come together.
+        """
+        longest = max((finder.longest for finder in self._finders), default=0)
+        past = f"{self._past or self._before}{self._held}"
+        rest = self._decide(len(self._held))
+        self.drop()
+        # One more, so that what stands before a match is known.
+        self._past = past[-min(longest + 1, _REMEMBERED) :] if longest else ""
+        return rest
+
+    def drop(self) -> None:
+        """What is held is not let go at all, and what follows has nothing to do with it."""
+        self._before = self._held = self._past = ""
+        self._cover = self._cut = 0
+
+    def _hold(self, before: str) -> int:
+        """How much of what is held is decided, if ``before`` came before it."""
+        whole = before + self._held
         upto = len(whole)
         for finder in self._finders:
             place = finder.hold(whole)
             if place < upto:
                 upto = place
-        upto -= len(self._before)
-        return self._decide(whole, upto) if upto > 0 else ""
+        return upto - len(before)
 
-    def end(self) -> str:
-        """Nothing follows in this part: the rest. A match that the next part would complete is masked there."""
-        longest = max((finder.longest for finder in self._finders), default=0)
-        self._reach, reach = min(longest + 1, _REMEMBERED), self._reach
-        rest = self._decide(self._before + self._held, len(self._held))
-        self._reach, self._cover = reach, 0
-        return rest
-
-    def drop(self) -> None:
-        """What is held is not let go at all, and what follows has nothing to do with it."""
-        self._before = self._held = ""
-        self._cover = self._cut = 0
-
-    def _decide(self, whole: str, upto: int) -> str:
+    def _decide(self, upto: int) -> str:
         """Let the first ``upto`` held characters go."""
-        before = len(self._before)
         held, end = self._held, self._cover
         place, out = min(end, upto), []
-        for start, stop, mask in self._spans(whole, before):
+        for start, stop, mask in self._spans():
             if start >= upto:
                 break
             if stop <= end:
@@ -76,28 +88,37 @@ class Sieve:
             place = min(end, upto)
         out.append(held[place:upto])
         self._cover = max(0, end - upto)
-        decided = before + upto
-        first = max(0, decided - self._reach)
-        self._cut = self._cut or min(first, 1)
-        self._before = whole[first:decided]
-        self._held = held[upto:]
+        self._remember(upto)
         return "".join(out)
 
-    def _spans(self, whole: str, before: int) -> list[tuple[int, int, str]]:
-        """The matches that reach into what is held, by their starts there; of those at the same place the longest."""
-        cut = min(self._cut, before)
-        found = [
-            (start - before, before - stop, rank, finder.mask)
-            for rank, finder in enumerate(self._finders)
-            for start, stop in finder.spans(whole)
-            if stop > before and start >= cut
-        ]
+    def _spans(self) -> list[_Span]:
+        """The matches that reach into what is held, by their starts; of those at the same place the longest first."""
+        found = list(self._reaching(self._before, min(self._cut, len(self._before))))
+        if self._past:
+            found += self._reaching(self._past, 0)
         found.sort()
         return [(start, -stop, mask) for start, stop, _, mask in found]
+
+    def _reaching(self, before: str, least: int) -> t.Iterator[tuple[int, int, int, str]]:
+        """With ``before`` before them. What begins before ``least`` is left out: what is beside it is not known."""
+        whole, size = before + self._held, len(before)
+        for rank, finder in enumerate(self._finders):
+            for start, stop in finder.spans(whole):
+                if stop > size and start >= least:
+                    yield start - size, size - stop, rank, finder.mask
+
+    def _remember(self, upto: int) -> None:
+        decided = self._before + self._held[:upto]
+        first = max(0, len(decided) - self._reach)
+        self._cut = self._cut or min(first, 1)
+        self._before = decided[first:]
+        self._held = self._held[upto:]
+        if upto:
+            self._past = ""
 
 
 def sieved(finders: Sequence[Finder], text: str) -> str:
     """A whole text, as a :class:`Sieve` would let it go."""
     sieve = Sieve(finders)
     sieve._held = text
-    return sieve._decide(text, len(text))
+    return sieve._decide(len(text))

@@ -13,10 +13,14 @@ from app.store.tables import catalog
 
 
 class Catalog:
-    """Reads and raises the generation."""
+    """Reads and raises the generation.
+
+    :ivar seen: the number that was read last, by whomever; None before the first time. Requests begin with that.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self.seen: int | None = None
         self._read = backend.prepare(select(catalog.c.generation))
         self._raise = backend.prepare(update(catalog).values(generation=catalog.c.generation + 1))
 
@@ -25,7 +29,8 @@ class Catalog:
 
         :raises StoreFailed: the database cannot be read.
         """
-        return int(self._backend.rows(self._read, {})[0][0])
+        self.seen = int(self._backend.rows(self._read, {})[0][0])
+        return self.seen
 
     def bump(self, link: Link) -> None:
         """Raise it; call inside the transaction that changes something."""

@@ -30,6 +30,31 @@ class SecretsLocked(StoreFailed):
         super().__init__(message, "secrets_locked")
 
 
+class Box:
+    """Seals bytes, and opens what any box of these keys has sealed."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, keys: MultiFernet) -> None:
+        self._keys = keys
+
+    def seal(self, data: bytes) -> bytes:
+        """``data`` encrypted."""
+        return self._keys.encrypt(data)
+
+    def open(self, sealed: bytes) -> bytes:
+        """What was sealed.
+
+        :raises SecretsLocked: with none of the keys that are here.
+        """
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._keys.decrypt(sealed)
+        except InvalidToken:
+            raise SecretsLocked("What was sealed cannot be opened with the keys that are here.") from None
+
+
 class Sealer:
     """Seals with the first key, opens with any.
 
@@ -79,6 +104,16 @@ class Sealer:
         texts = self._configured or self._from_file()
         info = f"studio {purpose}".encode()
         return tuple(HKDF(SHA256(), 32, None, info).derive(text.encode()) for text in texts)
+
+    def box(self, *, make_key: bool) -> Box:
+        """For bytes that are sealed for a while.
+
+        :param make_key: as of :meth:`seal`.
+        :raises SecretsLocked: as of :meth:`seal`.
+        """
+        if make_key and not self._configured and not self._file.exists():
+            self._make_file()
+        return Box(self._fernet())
 
     def renew(self, name: str, sealed: bytes) -> bytes:
         """The same value sealed with the first key.

@@ -6,6 +6,7 @@ or error holds one. Values are opened one by one, when they are asked for.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,9 +17,11 @@ from app.errors import BlockError
 from app.store.catalog import Catalog
 from app.store.db import Backend, Link
 from app.store.errors import StoreConflict
-from app.store.sealing import Sealer
+from app.store.sealing import Box, Sealer, SecretsLocked
 from app.store.tables import secrets
 from app.store.writer import Writer
+
+log = logging.getLogger("studio.store")
 
 #: Most secrets of an installation: all of them are read at once.
 MOST = 1000
@@ -90,6 +93,9 @@ class Secrets:
         self._sealer = sealer
         self._generation = -1
         self._used: dict[str, None] = {}
+        self._opened: tuple[str, ...] | None = ()
+        self._looked: int | None = None
+        self._told_locked = False
         self._values = SecretValues(sealer, {}, self._use)
         c = secrets.c
         this = c.name == bindparam("called")
@@ -186,10 +192,50 @@ class Secrets:
         return self._sealer.derived(purpose, make_key=not self._backend.rows(self._list, {}))
 
     def opened(self) -> tuple[str, ...]:
-        """The values this process has used, replaced and removed ones too; touches no database."""
-        return tuple(self._used)
+        """The values this process has used, replaced and removed ones too; touches no database. While there is no other
+        one, the very same tuple.
+        """
+        if self._opened is None:
+            self._opened = tuple(self._used)
+        return self._opened
+
+    def known(self) -> tuple[str, ...]:
+        """Every value that is stored, or was used by this process: what no run may say; see :meth:`opened`. While
+        nothing has changed, there is no query beside those that requests make anyway.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        if self._catalog.seen is None or self._catalog.seen != self._looked:
+            self._open_all()
+            self._looked = self._generation
+        return self.opened()
+
+    def _open_all(self) -> None:
+        """Open what can be opened."""
+        values = self.values()
+        locked = 0
+        for name in values:
+            try:
+                values[name]
+            except SecretsLocked:
+                locked += 1
+        if locked and not self._told_locked:
+            log.warning(
+                "%d stored secret(s) cannot be opened here, so what runs say is not searched for them", locked
+            )
+        self._told_locked = bool(locked)
+
+    def box(self, *, to_open: bool = False) -> Box:
+        """Seals what is stored for a while, with the keys of the secrets.
+
+        :param to_open: it is to open what was sealed, so that no key is made.
+        :raises SecretsLocked: there is no key, or secrets are stored whose key is not here.
+        """
+        return self._sealer.box(make_key=not to_open and not self._backend.rows(self._list, {}))
 
     def _use(self, value: str) -> None:
+        if value not in self._used:
+            self._opened = None
         self._used.pop(value, None)
         self._used[value] = None
         if len(self._used) > MOST_USED:

@@ -110,7 +110,7 @@ class WorkflowSettings:
     redact: Mapping[str, t.Any] | None = field(
         default=None,
         metadata={
-            "doc": "Personal data is masked in every block of it: `{mode: strict | live, detectors, mask, applies}`; see "
+            "doc": "Personal data is masked in every block: `{mode: strict | live, detectors, mask, applies}`; see "
             "[Redaction](../redaction.md). Default: only where an agent has a `redact` of its own, or what it is "
             "deployed as."
         },

@@ -20,20 +20,28 @@ MOST, MESSAGES = 8_000, 40
 class Content:
     """Writes texts down.
 
-    :param secrets: the values that must not be in them.
+    :param secrets: the values that must not be in them. :param shown: a value as it may be told; None: as it is.
     """
 
-    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self, secrets: Callable[[], Iterable[str]], shown: Callable[[t.Any], t.Any] | None = None
+    ) -> None:
         self._secrets = secrets
+        self._shown = shown
+
+    def within(self, shown: Callable[[t.Any], t.Any]) -> Content:
+        """The same for a run in which something is masked."""
+        return Content(self._secrets, shown)
 
     def text(self, text: str) -> str:
         """A text without secrets, cut where it is long."""
-        masked = mask(text, self._secrets())
+        masked = mask(text if self._shown is None else self._shown(text), self._secrets())
         return masked if len(masked) <= MOST else f"{masked[:MOST]}… ({len(masked)} characters)"
 
     def value(self, value: t.Any) -> str:
         """Any value, as JSON."""
-        return self.text(encoding.dumps(value).decode())
+        plain = value if self._shown is None else self._shown(value)
+        return self.text(encoding.dumps(plain).decode())
 
     def system(self, request: ModelRequest) -> str:
         """The system prompt."""

@@ -17,6 +17,7 @@ from app.clock import trace_id_of
 from app.engine.observe import names
 
 if t.TYPE_CHECKING:
+    from app.engine.observe.content import Content
     from app.engine.observe.tracing import Tracing
     from app.engine.run import Run
 
@@ -30,8 +31,8 @@ def first_span_id(run_id: str, epoch: int) -> int:
     )
 
 
-def span(tracing: Tracing, run: Run, common: dict[str, str]) -> trace.Span:
-    """The span of a run that begins, or goes on. ``common``: what every span says."""
+def span(tracing: Tracing, run: Run, common: dict[str, str], content: Content | None) -> trace.Span:
+    """The span of a run that begins or goes on. ``common``: what every span says. ``content`` writes down its input."""
     request, epoch = run.request, 1 if run.durable is None else run.durable.keeper.epoch
     attributes: dict[str, t.Any] = {
         names.OPERATION: "invoke_workflow",
@@ -45,8 +46,8 @@ def span(tracing: Tracing, run: Run, common: dict[str, str]) -> trace.Span:
         attributes["studio.thread.id"] = request.thread_id
     if request.origin is not None and "surface" in request.origin:
         attributes["studio.surface"] = str(request.origin["surface"])
-    if tracing.content is not None and epoch == 1:
-        attributes["studio.run.input"] = tracing.content.value(request.input)
+    if content is not None and epoch == 1:
+        attributes["studio.run.input"] = content.value(request.input)
     trace_id = trace_id_of(run.id)
     links = [
         link for link in (_caller(request.traceparent), _before(run.id, trace_id, epoch)) if link is not None

@@ -48,6 +48,8 @@ class RunSpans:
 
     def __init__(self, tracing: Tracing, run: Run) -> None:
         self.content = tracing.content
+        if self.content is not None and run.redaction is not None:
+            self.content = self.content.within(run.redaction.other)
         self._tracer = tracing.tracer
         self._run = run
         self.now_ms = run.services.clock.now_ms
@@ -56,7 +58,7 @@ class RunSpans:
         self._common = {"studio.run.id": run.id}
         if run.request.thread_id is not None:
             self._common[names.CONVERSATION] = run.request.thread_id
-        self._root = Opened(first.span(tracing, run, self._common), self.now_ms())
+        self._root = Opened(first.span(tracing, run, self._common, self.content), self.now_ms())
         self._blocks: dict[str, Opened] = {}
         self._speakers: dict[str, Opened] = {}
         self._tools: dict[tuple[str, str], Opened] = {}
