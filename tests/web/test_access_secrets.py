@@ -14,7 +14,7 @@ from tests.support.shared import ROOT
 _SECRET = re.compile(
     r"(?:\w+_)?(?:password|passphrase|token|otp|digest|signature|nonce|secret|hash|hashed|plaintext|api_key|cookie)"
 )
-_JUDGED = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+_JUDGED = ("Eq", "NotEq", "In", "NotIn")
 
 #: Comparisons that look like one of a secret and are none, each with its reason.
 _NONE = {
@@ -53,7 +53,7 @@ def comparisons(text: str) -> Iterator[str]:
         sides = [node.left, *node.comparators]
         if any(isinstance(side, ast.Constant) for side in sides):
             continue  # with nothing, or with a word of ours
-        if not any(isinstance(each, _JUDGED) for each in node.ops):
+        if not any(type(each).__name__ in _JUDGED for each in node.ops):
             continue
         told = ast.unparse(node)
         if any(_SECRET.fullmatch(_word(side)) for side in sides) and not re.fullmatch(

@@ -28,10 +28,12 @@ def upgrade() -> None:
     for name in ("description", "created_by"):
         op.add_column("workflow_versions", sa.Column(name, sa.Text))
     op.create_index("ix_threads_key_id", "threads", ["key_id", "id"])
-    _tables()
+    _owner()
+    _chats()
+    _counts()
 
 
-def _tables() -> None:
+def _owner() -> None:
     op.create_table(
         "owner_account",
         sa.Column("id", sa.Integer, nullable=False, autoincrement=False),
@@ -57,6 +59,9 @@ def _tables() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_audit_log"),
     )
     op.create_index("ix_audit_log_subject", "audit_log", ["subject", "id"])
+
+
+def _chats() -> None:
     op.create_table(
         "chats",
         sa.Column("id", sa.Text, nullable=False),
@@ -99,6 +104,9 @@ def _tables() -> None:
         sa.PrimaryKeyConstraint("chat_id", "email_hash", name="pk_chat_codes"),
         sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], name="fk_chat_codes_chat_id", ondelete="CASCADE"),
     )
+
+
+def _counts() -> None:
     op.create_table(
         "counters",
         sa.Column("key", sa.Text, nullable=False),
