@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from app.events import STOPPED_TEXT, TIMEOUT_TEXT
+
 #: For every failure that has no text of its own.
 FAILED = "Something went wrong, and the answer could not be made."
 _LATER = "The answer could not be made at the moment. Try again a little later."
@@ -32,12 +34,12 @@ TEXTS: Mapping[str, str] = {
     "context_length_exceeded": "The conversation is too long. Begin a new one, or say it in fewer words.",
     # Ours, whatever the workflow does.
     "budget_exceeded": "This service has used what it may use for now. Try again later.",
-    "cancelled": "The run was stopped.",
+    "cancelled": STOPPED_TEXT,
     "internal": _LATER,
     "journal_mismatch": FAILED,
     "output_too_large": "The answer is too large to be sent.",
     "resume_failed": FAILED,
-    "timed_out": _LONG,
+    "timed_out": TIMEOUT_TEXT,
     "worker_lost": _LATER,
     # What a workflow does.
     "approval_unavailable": _WRONG,

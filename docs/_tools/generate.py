@@ -23,6 +23,7 @@ from docs._tools import (
     pages_plugins,
     pages_run_events,
     pages_streams,
+    pages_visitors,
 )
 
 #: Of Markdown pages; a schema says the same in its ``$comment``.
@@ -55,6 +56,8 @@ PARTS: dict[tuple[str, str], t.Callable[[], str]] = {
     ("behind-nginx.md", "findings"): pages_streams.findings,
     ("behind-nginx.md", "cures"): pages_streams.cures,
     ("http-api.md", "routes"): pages_api.routes,
+    ("builder-events.md", "events"): pages_visitors.builder_events,
+    ("public.md", "texts"): pages_visitors.texts,
     ("graph-events.md", "events"): pages_graph_events.events,
     ("run-events.md", "levels"): pages_run_events.events,
     ("run-events.md", "savings"): pages_run_events.savings,
