@@ -84,7 +84,8 @@ class KeyChanges:
         default=None, metadata={"key": "expiresAt", "doc": "When it ends to be valid; null: never."}
     )
     rate_limit: RateLimit | None = dataclasses.field(
-        default=None, metadata={"key": "rateLimit", "doc": "How many runs it may start; null: as the settings say."}
+        default=None,
+        metadata={"key": "rateLimit", "doc": "How many runs it may start; null: as the settings say."},
     )
     budget: BudgetLimit | None = dataclasses.field(
         default=None, metadata={"doc": "How much its runs may use; null: no budget."}
