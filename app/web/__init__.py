@@ -110,9 +110,11 @@ def _install_rest(app: Flask, services: Services) -> None:
 def _install_management(app: Flask, services: Services) -> None:
     """What workflows, keys and files are changed with, and who did."""
     from app.web import audit, files, keys, versions, workflows
+    from app.web.judging import Judge
 
-    workflows.install(app, services)
-    versions.install(app, services)
+    judge = Judge(services)
+    workflows.install(app, services, judge)
+    versions.install(app, judge)
     keys.install(app)
     files.install(app)
     audit.install(app)

@@ -337,7 +337,7 @@ class Catalog:
             if live is None:
                 message = (
                     f"The workflow '{workflow_id}' has no live version. "
-                    "Deploy it: studio workflow import FILE --deploy"
+                    f"Deploy it: studio workflow deploy {workflow_id}"
                 )
                 raise ApiError(409, "not_deployed", message)
         else:

@@ -1,7 +1,6 @@
-"""What the routes of workflows share: reading a document, judging it, and saying what a workflow or a version is.
+"""What the routes of workflows share: reading a document, and saying what a workflow or a version is.
 
-Law of this room: a draft may be of any shape and is judged whenever it is shown, since what it uses of others may come
-and go; only what would run can be deployed.
+Law of this room: a draft may be of any shape; only what would run can be deployed (:mod:`app.web.judging`).
 """
 
 from __future__ import annotations
@@ -19,45 +18,19 @@ from app.store.versions import VersionRow, VersionSummary, VersionUnknown
 from app.store.workflows import WorkflowRow, WorkflowSummary
 from app.web import etags
 from app.web.accept import prefers
-from app.web.catalog import Catalog, ChildUnavailable, missing_collections, missing_secrets
 from app.web.errors import not_found
 from app.web.http import object_of, read_bytes, services
+from app.web.judging import Judged
 from app.workflows.document import parse
 
 YAML = "application/yaml"
 #: Names under which YAML goes about (RFC 9512 and before).
 YAML_TYPES = (YAML, "application/x-yaml", "text/yaml", "text/x-yaml")
-
-
 #: Tries of a change while others change the same workflow.
 _TRIES = 20
 _T = t.TypeVar("_T")
 #: A version, as addresses and queries name it.
 NUMBER = re.compile(r"[1-9][0-9]{0,8}")
-
-
-class Judged(t.NamedTuple):
-    """What is wrong with a document, and what may be a mistake. It can be deployed when nothing is wrong."""
-
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
-
-
-def judge(catalog: Catalog, workflow_id: str, document: dict[str, t.Any]) -> Judged:
-    """Everything that is wrong with a document at once, and with what it uses of this installation.
-
-    :param workflow_id: the id it has or will have; it cannot run inside itself.
-    """
-    try:
-        found = catalog.of(workflow_id, document)
-    except ChildUnavailable as missing:
-        return Judged(tuple(missing.details), ())
-    except ValidationFailed as failed:
-        return Judged(tuple(failed.details), failed.warnings)
-    store = services().store
-    # Secrets and documents may come at any time, also after it was deployed.
-    later = (*missing_secrets(found.secrets, store), *missing_collections(found.workflow, store))
-    return Judged((), (*found.workflow.warnings, *later))
 
 
 def read_document() -> dict[str, t.Any]:

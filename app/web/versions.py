@@ -16,15 +16,14 @@ from app.schemas.management import DeployBody, RollbackBody, load
 from app.store.workflows import WorkflowRow
 from app.web import audit, diffs, drafts, etags
 from app.web.auth import caller
-from app.web.catalog import Catalog
 from app.web.drafts import NUMBER
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, services
+from app.web.judging import Judge, Judged
 from app.web.lists import page_of, read_page
 from app.workflows.document import export
 
 if t.TYPE_CHECKING:
-    from app.engine.services import Services
     from app.store.versions import Versions
 
 
@@ -55,15 +54,15 @@ def show(workflow_id: str, version: str) -> Response:
 class Deploying:
     """The views that make something live."""
 
-    def __init__(self, parts: Services) -> None:
-        self._catalog = Catalog(parts)
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
 
     def deploy(self, workflow_id: str) -> Response:
         """Make the draft live: 201 with a new version, 200 where the live one says the same."""
         body = load(DeployBody, read_object())
 
-        def step(row: WorkflowRow) -> tuple[drafts.Judged, tuple[int, bool]]:
-            judged = self._fit(row, row.document)
+        def step(row: WorkflowRow) -> tuple[Judged, tuple[int, bool]]:
+            judged = _fit(self._judge.draft(row))
             by = caller().key_id
             done = _versions().deploy(row.id, body.name, body.description, by, seen=row.revision)
             return judged, done
@@ -79,14 +78,14 @@ class Deploying:
         """Make an earlier version live again."""
         body = load(RollbackBody, read_object())
 
-        def step(row: WorkflowRow) -> tuple[drafts.Judged, int, bool]:
+        def step(row: WorkflowRow) -> tuple[Judged, int, bool]:
             if body.draft:
                 etags.require_match(row.revision, row.created_at)
             number = _earlier(row) if body.version is None else body.version
             version = _versions().get(row.id, number)
             if version is None:
                 raise not_found("version", str(number))
-            judged = self._fit(row, version.document)
+            judged = _fit(self._judge.version(row, version))
             done = _versions().rollback(row.id, number, seen=row.revision, draft=body.draft)
             return judged, number, done
 
@@ -95,16 +94,6 @@ class Deploying:
         _note("workflow.rollback", workflow_id, details)
         return _state(workflow_id, number, judged)
 
-    def _fit(self, row: WorkflowRow, document: dict[str, t.Any]) -> drafts.Judged:
-        """What may be a mistake in what is to run.
-
-        :raises ValidationFailed: it would not run; nothing is changed.
-        """
-        judged = drafts.judge(self._catalog, row.id, document)
-        if judged.problems:
-            raise ValidationFailed(judged.problems, warnings=judged.warnings)
-        return judged
-
 
 def undeploy(workflow_id: str) -> Response:
     """Let nothing be live; runs that go on are left alone."""
@@ -112,7 +101,17 @@ def undeploy(workflow_id: str) -> Response:
         raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
     was = drafts.settled(workflow_id, lambda row: _versions().undeploy(row.id, seen=row.revision))
     _note("workflow.undeploy", workflow_id, None if was is None else {"version": was})
-    return _state(workflow_id, None, drafts.Judged((), ()))
+    return _state(workflow_id, None, Judged((), ()))
+
+
+def _fit(judged: Judged) -> Judged:
+    """What may be a mistake in what is to run.
+
+    :raises ValidationFailed: it would not run; nothing is changed.
+    """
+    if judged.problems:
+        raise ValidationFailed(judged.problems, warnings=judged.warnings)
+    return judged
 
 
 def _earlier(row: WorkflowRow) -> int:
@@ -126,7 +125,7 @@ def _earlier(row: WorkflowRow) -> int:
     return number
 
 
-def _state(workflow_id: str, number: int | None, judged: drafts.Judged, status: int = 200) -> Response:
+def _state(workflow_id: str, number: int | None, judged: Judged, status: int = 200) -> Response:
     """The workflow as it is now, without its draft, and the version that was made live."""
     row = drafts.known(workflow_id)
     body = drafts.short_of(row)
@@ -148,9 +147,9 @@ def _versions() -> Versions:
     return services().store.workflows.versions
 
 
-def install(app: Flask, parts: Services) -> None:
+def install(app: Flask, judge: Judge) -> None:
     """Put the routes on ``app``."""
-    views = Deploying(parts)
+    views = Deploying(judge)
     blueprint = Blueprint("versions", __name__)
     one = "/api/workflows/<workflow_id>"
     blueprint.add_url_rule(f"{one}/deploy", "deploy", views.deploy, methods=["POST"])

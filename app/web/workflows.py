@@ -15,9 +15,9 @@ from flask import Blueprint, Flask, Response
 from app.errors import ApiError, Problem, ValidationFailed
 from app.store.workflows import HasChats, WorkflowExists, WorkflowRow
 from app.web import audit, drafts, etags
-from app.web.catalog import Catalog
 from app.web.errors import not_found
 from app.web.http import json_response, read_object, read_query, services
+from app.web.judging import Judge
 from app.web.lists import page_of, read_page
 from app.workflows.document import export, name_of, parse
 from app.workflows.validation import ID
@@ -46,8 +46,8 @@ def _empty_name(sent: t.Mapping[str, str]) -> list[Problem]:
 class Drafts:
     """The views that judge documents."""
 
-    def __init__(self, parts: Services) -> None:
-        self._catalog = Catalog(parts)
+    def __init__(self, parts: Services, judge: Judge) -> None:
+        self._judge = judge
         self._runners = parts.plugins.runners
 
     def create(self) -> Response:
@@ -90,7 +90,7 @@ class Drafts:
         sent, problems = read_query("workflowId")
         if problems:
             raise ValidationFailed(problems)
-        judged = drafts.judge(self._catalog, sent.get("workflowId", ""), drafts.read_document())
+        judged = self._judge.document(sent.get("workflowId", ""), drafts.read_document())
         return json_response(
             {
                 "valid": not judged.problems,
@@ -126,8 +126,7 @@ class Drafts:
         return self._answer(changed)
 
     def _answer(self, row: WorkflowRow, status: int = 200) -> Response:
-        judged = drafts.judge(self._catalog, row.id, row.document)
-        response = json_response(drafts.workflow_of(row, judged), status)
+        response = json_response(drafts.workflow_of(row, self._judge.draft(row)), status)
         return etags.set_etag(response, row.revision, row.created_at)
 
 
@@ -166,9 +165,9 @@ def _merged(target: t.Any, patch: t.Any) -> t.Any:
     return merged
 
 
-def install(app: Flask, parts: Services) -> None:
+def install(app: Flask, parts: Services, judge: Judge) -> None:
     """Put the routes on ``app``."""
-    views = Drafts(parts)
+    views = Drafts(parts, judge)
     blueprint = Blueprint("workflows", __name__)
     one = "/api/workflows/<workflow_id>"
     blueprint.add_url_rule("/api/workflows", "index", index)

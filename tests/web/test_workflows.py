@@ -199,6 +199,33 @@ def test_what_a_document_uses_is_judged_too(studio: Studio) -> None:
     assert "inside itself" in itself["problems"][0]["message"]
 
 
+def test_a_draft_is_judged_as_of_now(studio: Studio) -> None:
+    uses = {
+        "name": "Uses",
+        "blocks": [
+            {"id": "child", "type": "workflow", "config": {"workflow": "elsewhere"}},
+            {"id": "look", "type": "retrieve", "config": {"collection": "notes", "query": "x"}},
+        ],
+        "edges": [{"source": "child", "target": "look"}],
+    }
+    path = f"/api/workflows/{made(studio, uses)[0]}"
+
+    def said() -> tuple[int, int]:
+        body = ok(studio.get(path))
+        assert ok(studio.get(path)) == body
+        return len(body["problems"]), len(body["warnings"])
+
+    assert said() == (1, 0)
+    studio.deploy(GOOD, "elsewhere")
+    assert said() == (0, 1)
+    put = {"collection": "notes", "source": "a", "text": "some words"}
+    ok(send(studio, "POST", "/api/documents", put), 201)
+    assert said() == (0, 0)
+    assert send(studio, "DELETE", "/api/workflows/elsewhere", match="*").status_code == 204
+    assert said() == (1, 0)
+    assert_error(send(studio, "POST", f"{path}/deploy"), 400, "validation_failed")
+
+
 def test_the_list_is_newest_first_in_pages_and_by_name(studio: Studio) -> None:
     ids = [made(studio, {**GOOD, "name": name})[0] for name in ("One", "a_b", "aXb", "100%", "Two")]
     live = studio.deploy({**GOOD, "name": "Live"})

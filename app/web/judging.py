@@ -1,0 +1,85 @@
+"""What is wrong with workflow documents, said all at once.
+
+Law of this room: a document is judged whenever it is shown or deployed, since what it uses of others may come and go.
+The same one is compiled once while nothing else in the store has changed (:meth:`app.store.Store.generation`): of fifty
+agents that takes some ten milliseconds, in which no stream of the process goes on.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from app.errors import Problem, ValidationFailed
+from app.web.catalog import (
+    Catalog,
+    ChildUnavailable,
+    Parts,
+    Runnable,
+    missing_collections,
+    missing_secrets,
+)
+
+if t.TYPE_CHECKING:
+    from app.store import VersionRow, WorkflowRow
+
+_MOST = 64
+
+
+class Judged(t.NamedTuple):
+    """What is wrong with a document, and what may be a mistake. It can be deployed when nothing is wrong."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+class Judge:
+    """Judges the documents of one store; one per process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._catalog = Catalog(parts)
+        self._generation = -1
+        self._known: dict[tuple[object, ...], Runnable | Judged] = {}
+
+    def draft(self, row: WorkflowRow) -> Judged:
+        """What there is to say of a workflow's draft."""
+        return self._kept((row.id, row.created_at, "draft", row.revision), row.id, row.document)
+
+    def version(self, row: WorkflowRow, version: VersionRow) -> Judged:
+        """What there is to say of one of its versions, as of today."""
+        return self._kept((row.id, row.created_at, "version", version.version), row.id, version.document)
+
+    def document(self, workflow_id: str, document: dict[str, t.Any]) -> Judged:
+        """What there is to say of any document.
+
+        :param workflow_id: the id it has or will have; it cannot run inside itself.
+        """
+        return self._said(self._compiled(workflow_id, document))
+
+    def _kept(self, key: tuple[object, ...], workflow_id: str, document: dict[str, t.Any]) -> Judged:
+        generation = self._store.generation()
+        if generation != self._generation or len(self._known) >= _MOST:
+            self._known.clear()
+            self._generation = generation
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._compiled(workflow_id, document)
+        return self._said(found)
+
+    def _compiled(self, workflow_id: str, document: dict[str, t.Any]) -> Runnable | Judged:
+        try:
+            return self._catalog.of(workflow_id, document)
+        except ChildUnavailable as missing:
+            return Judged(tuple(missing.details), ())
+        except ValidationFailed as failed:
+            return Judged(tuple(failed.details), failed.warnings)
+
+    def _said(self, found: Runnable | Judged) -> Judged:
+        if isinstance(found, Judged):
+            return found
+        # Secrets and documents may come at any time, also after it was deployed.
+        later = (
+            *missing_secrets(found.secrets, self._store),
+            *missing_collections(found.workflow, self._store),
+        )
+        return Judged((), (*found.workflow.warnings, *later))
