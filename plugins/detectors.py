@@ -89,7 +89,7 @@ class PatternDetector:
 
     :ivar longest: most characters of a candidate.
     :ivar pattern: RE2 pattern of a candidate.
-    :ivar begins: see :data:`Holds`. :ivar signs: every match has one of these.
+    :ivar begins: see :data:`Holds`. :ivar signs, fewest: every match has so many of these.
     :ivar check: whether the candidate's text is what it looks like.
     :ivar separators: signs inside a candidate at which it may end early, for patterns that may take in what follows.
     """
@@ -98,6 +98,7 @@ class PatternDetector:
     longest: int
     pattern: _Lazy
     begins: Holds
+    fewest: int
     signs: str = string.digits
     check: Callable[[str], bool] = bool
     separators: str = ""
@@ -190,8 +191,8 @@ class CardDetector:
 
     name = "card"
     longest = 19 + 8
-    signs = string.digits
-    _RUN = _Lazy(r"[0-9]{2,}(?:[ -][0-9]{2,})*")
+    signs, fewest = string.digits, 13
+    _RUN = re.compile(r"[0-9]{2,}(?:[ -][0-9]{2,})*")
     _HOLDS = staticmethod(made_of(string.digits + " -", string.digits))
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
@@ -225,8 +226,8 @@ class IbanDetector:
 
     name = "iban"
     longest = max(_IBAN_LENGTHS.values()) + max(_IBAN_LENGTHS.values()) // 4
-    signs = string.digits
-    _HEAD = _Lazy(r"[A-Za-z]{2}[0-9]{2}")
+    signs, fewest = string.digits, 2
+    _HEAD = re.compile(r"[A-Za-z]{2}[0-9]{2}")
     #: A head and what may follow it, or the beginning of a head, at the end of a text.
     _OPEN = re.compile(r"(?<![^\W_])(?:[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*|[A-Za-z]{1,2}[0-9]?)\Z")
 
@@ -343,6 +344,7 @@ PHONE = PatternDetector(
         r"|0[1-9][0-9]{1,3}(?:[ /-][0-9]{1,4}){2,4}"  # with a trunk zero; a date has no third digit there
     ),
     made_of(_PHONE_SIGNS, string.digits + "+("),
+    8,
     check=_is_phone,
     separators=" -./",
 )
@@ -351,6 +353,7 @@ CPF = PatternDetector(
     14,
     _Lazy(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}"),
     made_of(string.digits + ".-", string.digits),
+    11,
     check=is_cpf,
 )
 CNPJ = PatternDetector(
@@ -358,6 +361,7 @@ CNPJ = PatternDetector(
     18,
     _Lazy(r"[0-9A-Za-z]{2}\.?[0-9A-Za-z]{3}\.?[0-9A-Za-z]{3}/?[0-9A-Za-z]{4}-?[0-9]{2}"),
     within_word,
+    2,
     check=is_cnpj,
 )
 SSN = PatternDetector(
@@ -365,6 +369,7 @@ SSN = PatternDetector(
     11,
     _Lazy(r"[0-9]{3}(?:-[0-9]{2}-| [0-9]{2} )[0-9]{4}"),
     made_of(string.digits + " -", string.digits),
+    9,
     check=_is_ssn,
 )
 IP = PatternDetector(
@@ -376,7 +381,8 @@ IP = PatternDetector(
         r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}"
     ),
     made_of(string.hexdigits + ":.", string.hexdigits + ":"),
-    string.digits + ":",
+    2,
+    ":.",
     _is_ip,
     ":",
 )

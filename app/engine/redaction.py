@@ -6,11 +6,13 @@ nothing more is let through: the run ends with ``redaction_failed``, and whoever
 
 from __future__ import annotations
 
+import hmac
 import logging
 import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from app.engine.run_request import RunRequest
 from app.redaction.finders import DetectorFailed, Finder, finders_of
 from app.redaction.known import KnownValues, known_values
 from app.redaction.masking import Masking
@@ -18,8 +20,8 @@ from app.redaction.policy import Part, Policy, strictest
 from app.workflows.redact import block_policy, whole_policy
 
 if t.TYPE_CHECKING:
-    from app.engine.run_request import RunRequest
     from app.engine.services import Services
+    from app.workflows.compiled import CompiledWorkflow
 
 log = logging.getLogger("studio.runs")
 
@@ -203,6 +205,22 @@ class Redaction:
             except DetectorFailed as error:
                 self.fail(error)
         return WITHHELD if isinstance(value, str) else None
+
+
+def kept_name(services: Services, workflow: CompiledWorkflow, deployment: Policy | None, name: str) -> str:
+    """What a caller calls a conversation, as it may be kept: the same for the same name, another for another.
+
+    :param deployment: the policy of what is called. :raises StoreFailed: see :func:`redaction_of`.
+    """
+    request = RunRequest("", "", None, workflow, None, 0.0, redact=deployment)
+    redaction = redaction_of(services, request, lambda cause: None)
+    shown = name if redaction is None else redaction.asked(name)
+    if shown == name:
+        return name
+    key = services.store.secrets.derived("names of conversations")[0]
+    # In letters, which no detector takes for a number.
+    digest = hmac.digest(key, name.encode("utf-8", "surrogatepass"), "sha256")[:12]
+    return f"{shown} ~{''.join(chr(97 + half) for byte in digest for half in divmod(byte, 16))}"
 
 
 def _masking(finders: Sequence[Finder]) -> Masking | None:

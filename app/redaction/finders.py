@@ -55,7 +55,7 @@ class DetectorFinder:
         self.name = detector.name
         self.mask = mask.replace(KIND, detector.name)
         self.longest = detector.longest
-        self._may = _looker(getattr(detector, "signs", None))
+        self._may = _looker(getattr(detector, "signs", None), getattr(detector, "fewest", 1))
         self._holds = detector.holds if isinstance(detector, HoldsBack) else None
         # One that says what it holds knows where its matches begin; of another one all is kept that might matter.
         self.reach = 1 if self._holds is not None else self.longest + 1
@@ -114,8 +114,9 @@ def encodable(text: str) -> str:
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
-def _looker(signs: t.Any) -> Callable[[str], t.Any]:
-    """Whether a text has one of some characters; without any, whether it has anything."""
-    if not isinstance(signs, str) or not signs:
+def _looker(signs: t.Any, fewest: t.Any) -> Callable[[str], t.Any]:
+    """Whether a text has enough of some characters; without any, whether it has anything."""
+    if not isinstance(signs, str) or not signs or not isinstance(fewest, int):
         return bool
-    return re.compile(f"[{re.escape(signs)}]").search
+    one, other = f"[{re.escape(signs)}]", f"[^{re.escape(signs)}]"
+    return re.compile(f"{one}(?:{other}*{one}){{{min(max(fewest, 1), 100) - 1}}}").search

@@ -64,6 +64,12 @@ def load_policy(
     )
 
 
+def policy_of(raw: t.Any) -> Policy | None:
+    """The policy in what was checked when it was stored. One that is not understood any more redacts all, strictly."""
+    policy, problems = load_policy(raw, "redact")
+    return _DEFAULT if problems else policy
+
+
 def _mode(value: t.Any, path: str) -> list[Problem]:
     if value in MODES:
         return []

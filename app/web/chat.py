@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 from flask import Blueprint, Flask, Response, request
 
+from app.engine.redaction import kept_name
 from app.engine.run_request import RunRequest
 from app.errors import ApiError, Problem
-from app.redaction.loading import load_policy
+from app.redaction.loading import policy_of
 from app.schemas.chat_message import load_message
 from app.store.threads import ThreadRow
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
@@ -120,6 +121,7 @@ class Talk:
         """
         threads, clock = self._services.store.threads, self._services.clock
         run_id, name = clock.new_id("run"), name or clock.new_id("conv")
+        name = kept_name(self._services, chat.found.workflow, policy_of(chat.row.redact), name)
         thread = threads.named(chat.found.workflow_id, visitor.subject, name, run_id, alone=True)
         if thread.run_id == run_id:
             return thread
@@ -175,7 +177,7 @@ def _run_request(chat: Chat, visitor: Visitor, thread: ThreadRow, given: Mapping
         selections=chat.selections,
         traceparent=request.environ.get("HTTP_TRACEPARENT"),
         public=True,
-        redact=load_policy(chat.row.redact, "redact")[0],
+        redact=policy_of(chat.row.redact),
     )
 
 

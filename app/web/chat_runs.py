@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from flask import Blueprint, Flask, Response, request
 
 from app.clock import rfc3339
+from app.engine.redaction import kept_name
 from app.errors import ApiError, Problem, ValidationFailed
+from app.redaction.loading import policy_of
 from app.schemas.attach import load_attach
 from app.store.run_list import RunFilter
 from app.streams.final import selection_map, selects
@@ -99,7 +101,8 @@ class Visits:
         if problems:
             raise ValidationFailed(problems)
         store, subject = self._services.store, caller().key_id
-        thread = store.threads.find(chat.found.workflow_id, str(subject), conversation)
+        name = kept_name(self._services, chat.found.workflow, policy_of(chat.row.redact), conversation)
+        thread = store.threads.find(chat.found.workflow_id, str(subject), name)
         if thread is None:
             raise unknown("conversation", conversation)
         page, further = store.run_list.page(RunFilter(subject, thread_id=thread.id), cursor, limit)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from flask import Blueprint, Flask, Response, g, request
 
+from app.engine.redaction import kept_name
 from app.engine.registry import RunRequest
 from app.errors import Problem, ValidationFailed
 from app.schemas.requests import ExecuteBody, load_execute
@@ -93,6 +94,9 @@ class Executor:
         settings = found.workflow.settings
         limit = settings.timeout_s
         run_id = self._services.clock.new_id("run")
+        named = body.conversation_id
+        if named is not None:
+            named = kept_name(self._services, found.workflow, None, named)
         return RunRequest(
             run_id=run_id,
             workflow_id=found.workflow_id,
@@ -101,8 +105,8 @@ class Executor:
             input=body.input,
             timeout_s=limit if body.timeout_seconds is None else min(limit, body.timeout_seconds),
             key_id=who.key_id,
-            conversation_id=body.conversation_id,
-            thread=self._thread(found, who, body.conversation_id, run_id),
+            conversation_id=named,
+            thread=self._thread(found, who, named, run_id),
             # Nobody reads it to begin with; whoever looks in may leave again.
             on_disconnect="continue" if body.asynchronous else settings.on_disconnect,
             disconnect_grace_s=settings.disconnect_grace_s,

@@ -10,7 +10,7 @@ import typing as t
 import weakref
 from collections.abc import Iterator
 
-from app.redaction.loading import load_policy
+from app.redaction.loading import policy_of
 from app.redaction.policy import Policy, strictest
 from app.workflows import nested
 from app.workflows.compiled import CompiledBlock, CompiledWorkflow
@@ -48,7 +48,7 @@ def _policies(workflow: CompiledWorkflow) -> Iterator[Policy | None]:
 
 
 def _settings(workflow: CompiledWorkflow) -> Policy | None:
-    return load_policy(workflow.settings.redact, "")[0]
+    return policy_of(workflow.settings.redact)
 
 
 def _own(block: CompiledBlock) -> Policy | None:
@@ -57,4 +57,4 @@ def _own(block: CompiledBlock) -> Policy | None:
         block.config,
         *(agent.config for agent in nested.agents(block.type.config, block.config)),
     ]
-    return strictest(load_policy(getattr(config, "redact", None), "")[0] for config in configs)
+    return strictest(policy_of(getattr(config, "redact", None)) for config in configs)

@@ -1,4 +1,4 @@
-"""Runs in which something is masked, for tests: a model that says what a test wants, and everything that is told of one.
+"""Runs in which something is masked: a model that says what a test wants, and everything that is told of a run.
 
 Law of this room: what a run told is looked at as bytes, everywhere at once; a test says what must not be in it.
 """

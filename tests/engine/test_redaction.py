@@ -6,6 +6,7 @@ import logging
 import typing as t
 from collections.abc import Iterator
 
+import gevent
 import greenlet
 import pytest
 
@@ -13,9 +14,10 @@ from app import events as ev
 from app.engine.emitter import THINKING_CAP, Emitter
 from app.engine.redacting import RedactingEmitter
 from app.engine.services import Services
-from plugins.spec import Tool
+from plugins.spec import Tool, ToolFailed
 from tests.engine.redacted import Model, Turn, chunks, ended, everything, joined, rig
 from tests.redaction.samples import SAMPLES
+from tests.streams.generate import violations
 from tests.support.engine import Recorder, agent, start
 
 CARD = "4111 1111 1111 1111"
@@ -26,7 +28,7 @@ FOUND: dict[str, t.Any] = {}
 
 
 def look(arguments: t.Any, context: t.Any) -> t.Any:
-    return FOUND["is"]
+    return FOUND["run"](arguments, context) if "run" in FOUND else FOUND["is"]
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +142,7 @@ def test_what_was_said_before_a_stop_is_not_told(made: Services, model: Model) -
     model.turns = [[*said("half an answer "), ("pause", None), ("stall", None)]]
     started, recorder = start(made, agent("said/x", redact={}))
     for _ in range(10):
-        __import__("gevent").sleep(0)
+        gevent.sleep(0)
     started.cancel("stop_requested")
     ended(started)
     assert recorder.of(ev.TextDelta) == []
@@ -149,16 +151,23 @@ def test_what_was_said_before_a_stop_is_not_told(made: Services, model: Model) -
     assert (row["status"], row["partial_text"]) == ("cancelled", None)
 
 
-def test_a_failed_turn_is_retried_as_if_nothing_had_been_said(made: Services, model: Model) -> None:
-    """A block that is tried again must not be given the held text of the first try."""
+@pytest.mark.parametrize("mode", ["live", "strict"])
+def test_a_block_that_is_tried_again_begins_anew(made: Services, model: Model, mode: str) -> None:
+    """What was held of the first try is no part of the second."""
     model.calls = 0
-    model.turns = [[*said("first "), ("fail", "context_length_exceeded")], said("second")]
-    document = agent("said/in-order", redact={})
-    document["blocks"][1]["config"]["retries"] = 0
+    model.turns = [[*said("4111 1111 "), ("fail", "context_length_exceeded")], said("1111 1111 it is")]
+    document = agent("said/in-order", redact={"mode": mode})
+    document["blocks"][1]["config"] |= {"retries": 0}
+    document["blocks"].append({"id": "row", "type": "loop", "config": {"kind": "for", "times": 1, "retries": 1}})
+    document["edges"] = [
+        {"source": "start", "target": "row"},
+        {"source": "row", "target": "agent_1", "source_handle": "loop"},
+        {"source": "agent_1", "target": "row"},
+    ]
     _, recorder = start(made, document)
     ended(_)
-    assert recorder.of(ev.TextDelta) == []
-    assert isinstance(recorder.envelopes[-1].event, ev.RunFailed)
+    assert joined(recorder) == "1111 1111 it is"
+    assert violations(recorder.envelopes) == []
 
 
 # -- every channel -----------------------------------------------------------------------------------
@@ -281,23 +290,40 @@ def test_what_comes_next_sees_what_was_let_through(made: Services, model: Model)
     assert model.asked[-1].messages[0].text == "Mine is [email]"  # type: ignore[union-attr]
 
 
-def test_a_failures_words_are_masked_wherever_it_comes_to(made: Services, model: Model) -> None:
-    document = agent("said/x", redact={}, prompt="{{ (input.message ~ '') | nonsense }}")
-    document["blocks"][1]["config"] = {"model": "said/x", "redact": {}}
-    document["blocks"].append(
-        {"id": "t", "type": "tool", "config": {"tool": "look", "arguments": {"a": MAIL}}}
-    )
-    document["edges"].append({"source": "agent_1", "target": "t"})
-    document["settings"] = {"redact": {"mode": "live"}}
+def test_a_failures_words_are_masked_wherever_it_comes_to(
+    made: Services, model: Model, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tool that fails with words of its own, in a block without a policy, inside of a loop without one."""
 
     def fails(arguments: t.Any, context: t.Any) -> t.Any:
-        raise ValueError(f"no {MAIL} here")
+        raise ToolFailed(f"no {arguments['who']} here")
 
-    FOUND["is"] = MAIL
-    model.turns = [said("ok")]
-    started, recorder = start(made, document)
-    ended(started)
-    assert MAIL not in everything(made, started, recorder)
+    document = {
+        "name": "loop",
+        "blocks": [
+            {"id": "start", "type": "start"},
+            {"id": "loop", "type": "loop", "config": {"kind": "for", "times": 1}},
+            {"id": "tool", "type": "tool", "config": {"tool": "look", "arguments": {"who": "{{ input.message }}"}}},
+        ],
+        "edges": [
+            {"source": "start", "target": "loop"},
+            {"source": "loop", "target": "tool", "source_handle": "loop"},
+            {"source": "tool", "target": "loop"},
+        ],
+        "settings": {"redact": {"mode": "live"}},
+    }
+    FOUND["run"] = fails
+    try:
+        started, recorder = start(made, document, {"message": MAIL})
+        ended(started)
+    finally:
+        del FOUND["run"]
+    terminal = recorder.envelopes[-1].event
+    assert isinstance(terminal, ev.RunFailed)
+    assert terminal.code == "tool_failed"
+    told = everything(made, started, recorder) + caplog.text
+    assert MAIL not in told
+    assert "no [email] here" in told
 
 
 def test_thinking_is_capped_all_the_same(made: Services, model: Model) -> None:
@@ -311,23 +337,21 @@ def test_thinking_is_capped_all_the_same(made: Services, model: Model) -> None:
         assert [event.truncated for event in thought].count(True) == 1
 
 
-def test_emit_does_not_switch_greenlets(made: Services, model: Model) -> None:
+@pytest.mark.parametrize("mode", ["live", "strict"])
+def test_emit_does_not_switch_greenlets(made: Services, model: Model, mode: str) -> None:
     model.turns = [said("x")]
-    for mode in ("live", "strict"):
-        started, _ = start(made, agent("said/x", redact={"mode": mode}))
-        emitter = started.emitter
-        ended(started)
-        emitter.ended = False
-        emitter._state.terminal = None
-        emitter.emit(ev.BlockStarted("agent_2", "agent", "A"))
-        switches: list[t.Any] = []
-        greenlet.settrace(lambda event, args: switches.append(args))
-        try:
-            emitter.emit(ev.ThinkingDelta("agent_2", 0, f"who {MAIL}"))
-            emitter.emit(ev.TextDelta("agent_2", 0, f"it is {MAIL} {CARD}", True))
-            emitter.emit(ev.TurnEnded("agent_2", 0, "final"))
-            emitter.emit(ev.BlockFinished("agent_2", "executed", {"content": MAIL, "x": {MAIL: CARD}}))
-            emitter.flush()
-        finally:
-            greenlet.settrace(None)
-        assert switches == []
+    started, _ = start(made, agent("said/x", redact={"mode": mode}))
+    emitter = ended(started).emitter
+    emitter.ended, emitter._state.terminal = False, None
+    emitter.emit(ev.BlockStarted("agent_2", "agent", "A"))
+    switches: list[t.Any] = []
+    greenlet.settrace(lambda event, args: switches.append(args))
+    try:
+        emitter.emit(ev.ThinkingDelta("agent_2", 0, f"who {MAIL}"))
+        emitter.emit(ev.TextDelta("agent_2", 0, f"it is {MAIL} {CARD}", True))
+        emitter.emit(ev.TurnEnded("agent_2", 0, "final"))
+        emitter.emit(ev.BlockFinished("agent_2", "executed", {"content": MAIL, "x": {MAIL: CARD}}))
+        emitter.flush()
+    finally:
+        greenlet.settrace(None)
+    assert switches == []
