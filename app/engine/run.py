@@ -44,7 +44,7 @@ from app.redaction import log_lines
 from app.state import RunState
 from app.store.errors import StaleOwner
 from app.workflows.compiled import CompiledBlock, Region
-from app.workflows.regions import upto
+from app.workflows.regions import wanted
 from plugins.spec.blocks import BodyResult
 
 if t.TYPE_CHECKING:
@@ -286,22 +286,13 @@ class Run:
 
     def _root(self) -> Region:
         """What is scheduled first: from the start, or from the block that keeps the thread."""
-        root, thread = self._wanted(), self.request.thread
+        root, thread = wanted(self.request.workflow, self.request.stop_after), self.request.thread
         if thread is None or thread.pinned is None:
             return root
         entry = pins.entry(self.request.workflow, thread.pinned)
         if self.resumption is None or not self.state.flow_changed:
             self.emitter.emit(ev.FlowChanged(entry))
         return root if entry is None else replace(root, entries=(entry,))
-
-    def _wanted(self) -> Region:
-        """Of the workflow's own blocks those that are to run."""
-        workflow, last = self.request.workflow, self.request.stop_after
-        if last is None:
-            return workflow.root
-        while (home := workflow.home(last)) is not None:
-            last = home
-        return upto(workflow.root, last)
 
     def enough(self, block: str) -> None:
         """A block inside of others has ended with which the run is over: whatever else goes on is given up."""

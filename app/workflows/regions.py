@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from app.workflows.compiled import Edge, Region
+from app.workflows.compiled import CompiledWorkflow, Edge, Region
 from app.workflows.graph import grouped
 
 #: A body: the container's id and the handle its first blocks hang on.
@@ -136,6 +136,15 @@ def _reached(start: Iterable[str], edges: Iterable[Edge]) -> set[str]:
                 reached.add(edge.target)
                 stack.append(edge.target)
     return reached
+
+
+def wanted(workflow: CompiledWorkflow, last: str | None) -> Region:
+    """Of a workflow's own blocks those that a run needs which is over with the end of ``last``; None: all of them."""
+    if last is None:
+        return workflow.root
+    while (around := workflow.home(last)) is not None:
+        last = around
+    return upto(workflow.root, last)
 
 
 def upto(region: Region, block: str) -> Region:

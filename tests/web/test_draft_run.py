@@ -380,3 +380,31 @@ def test_secret_values_are_in_no_event(studio: Studio, tmp_path: t.Any) -> None:
     told = post(studio, saved(studio, document("scripted/telling")), {"input": f"Say {secret}"}).get_data()
     assert secret.encode() not in told
     assert b"***" in told
+
+
+def test_a_secret_that_comes_in_pieces_is_in_no_event(studio: Studio, tmp_path: t.Any) -> None:
+    pieces = [{"text": piece} for piece in ("Use sk-te", "st-ABC", "DEF123456", " for it.")]
+    (tmp_path / "scripts" / "piecewise.yaml").write_text(yaml.safe_dump({"turns": [{"steps": pieces}]}))
+    studio.store.secrets.set("TOKEN", "sk-test-ABCDEF123456")
+    told = run(studio, saved(studio, document("scripted/piecewise")))
+    text = "".join(frame["data"]["chunk"] for frame in told if frame["type"] == "stream:chunk")
+    assert text == "Use *** for it."
+    assert told[-1]["data"]["output"]["content"] == text
+
+
+# -- redaction -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["strict", "live"])
+def test_what_is_masked_is_masked_for_builders_too(studio: Studio, tmp_path: t.Any, mode: str) -> None:
+    steps = [{"thinking": "ann@example.org asks."}, {"text": "Dear ann@exam"}, {"text": "ple.org, yes."}]
+    (tmp_path / "scripts" / "mailing.yaml").write_text(yaml.safe_dump({"turns": [{"steps": steps}]}))
+    doc = document("scripted/mailing", redact={"mode": mode, "detectors": ["email"]})
+    told = run(studio, saved(studio, doc), {"input": "From ann@example.org"})
+    for frame in told:
+        if frame["data"].get("blockId") == "agent_1":
+            assert "ann@example" not in str(frame), frame
+    chunks = [frame["data"]["chunk"] for frame in told if frame["type"] == "stream:chunk"]
+    assert "".join(chunks) == told[-1]["data"]["output"]["content"] == "Dear [email], yes."
+    # Strict: nothing before the turn is over; then it comes whole.
+    assert (len(chunks) == 1) is (mode == "strict")
