@@ -97,8 +97,7 @@ class RunEvents:
         # Once a token, so no object is made for it.
         if type(event) is ev.TextDelta and event.block not in self._thinking:
             return self._chunk_frame(envelope, event.text) if event.block == self._lone else b""
-        handler = _HANDLERS.get(type(event))
-        told = None if handler is None else seen(event, self._options.rights)
+        handler, told = _HANDLERS.get(type(event)), seen(event, self._options.rights)
         if handler is None or told is None:
             return b""
         data = self._frames(envelope, handler(self, told))
@@ -116,8 +115,7 @@ class RunEvents:
 
     def gap(self, envelope: ev.Envelope, state: RunState) -> bytes:
         """See :class:`app.streams.projection.Projection`."""
-        event = t.cast(ev.Gap, envelope.event)
-        state = seen_state(state, self._options.rights)
+        event, state = t.cast(ev.Gap, envelope.event), seen_state(state, self._options.rights)
         self._infos = dict(state.infos)
         self._nodes, self._asked, self._answered, self._thinking = {}, set(), set(), {}
         self._decisions = ()
