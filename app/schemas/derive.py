@@ -36,8 +36,6 @@ from app.schemas import fields
 from app.schemas.paths import Segment, did_you_mean, join, shown
 
 _T = t.TypeVar("_T")
-#: What marshmallow files the errors of a whole object under.
-_WHOLE = "_schema"
 
 
 class StrictSchema(marshmallow.Schema):
@@ -55,9 +53,13 @@ class StrictSchema(marshmallow.Schema):
     def _known_keys(self, data: t.Any, original: Mapping[str, t.Any], **kwargs: t.Any) -> None:
         unknown = [key for key in original if key not in self.names]
         if unknown:
-            raise ValidationError(
-                {key: [f"is not known here. {did_you_mean(str(key), self.names)}"] for key in unknown}
-            )
+            told = {
+                key: [f"is not known here. {did_you_mean(str(key), self.names)}"]
+                for key in unknown[: fields.MOST_TOLD]
+            }
+            if more := len(unknown) - len(told):
+                told[fields.WHOLE] = [f"has {more} more keys that are not known here"]
+            raise ValidationError(t.cast("dict[t.Any, t.Any]", told))
 
     @marshmallow.post_load
     def _make(self, data: dict[str, t.Any], **kwargs: t.Any) -> t.Any:
@@ -133,7 +135,7 @@ def load(
 def _flatten(messages: t.Any, path: str) -> t.Iterator[Problem]:
     if isinstance(messages, Mapping):
         for key, inner in messages.items():
-            yield from _flatten(inner, path if key == _WHOLE else join(path, _segment(key)))
+            yield from _flatten(inner, path if key == fields.WHOLE else join(path, _segment(key)))
     elif isinstance(messages, (list, tuple)):
         for message in messages:
             yield from _flatten(message, path)

@@ -16,6 +16,11 @@ from marshmallow import ValidationError, fields
 from app.schemas.paths import did_you_mean, shown
 
 REQUIRED = "is required"
+#: What marshmallow files the errors of a whole object under.
+WHOLE = "_schema"
+#: Wrong entries of one list or object that are told; what more there are is not even looked for. Whoever sends a
+#: million of them must not keep this process busy for a minute, and get a hundred megabytes of answer.
+MOST_TOLD = 50
 
 
 class Strict(fields.Field[t.Any]):
@@ -164,6 +169,8 @@ class Items(Strict):
                 result.append(self.inner.deserialize(item))
             except ValidationError as error:
                 errors[index] = error.messages
+                if len(errors) == MOST_TOLD:
+                    break
         if errors:
             raise ValidationError(t.cast("dict[t.Any, t.Any]", errors))
         return self.made(result)
@@ -188,6 +195,8 @@ class Table(Strict):
                 result[key] = self.inner.deserialize(item)
             except ValidationError as error:
                 errors[key] = error.messages
+                if len(errors) == MOST_TOLD:
+                    break
         if errors:
             raise ValidationError(t.cast("dict[t.Any, t.Any]", errors))
         return result

@@ -10,6 +10,7 @@ import pytest
 from marshmallow import fields as ma
 
 from app.schemas.derive import describe, load, schema_for
+from app.schemas.fields import MOST_TOLD
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,23 @@ def test_a_problem_has_its_path_and_cure(data, path, cure):
 def test_all_problems_at_once():
     _, problems = load(Shape, {"flag": 1, "words": [1, 2], "x": 1})
     assert {p.path for p in problems} == {"name", "flag", "words[0]", "words[1]", "x"}
+
+
+@pytest.mark.parametrize(
+    ("data", "first", "last"),
+    [
+        (shape(**{f"x{n}": n for n in range(100_000)}), "x0", ""),
+        (shape(words=[1] * 100_000), "words[0]", "words[49]"),
+        (shape(parts=[{"size": 9}] * 100_000), "parts[0].size", "parts[49].size"),
+        (shape(table={f"x{n}": "" for n in range(100_000)}), "table.x0", "table.x49"),
+    ],
+    ids=["unknown keys", "list", "list of objects", "table"],
+)
+def test_a_great_many_problems_are_not_all_told(data, first, last):
+    _, problems = load(Shape, data)
+    assert (problems[0].path, problems[-1].path) == (first, last)
+    assert len(problems) == MOST_TOLD + (last == "")
+    assert last or problems[-1].message == "has 99950 more keys that are not known here"
 
 
 def test_the_schema_class_is_made_once():
