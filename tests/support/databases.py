@@ -23,6 +23,9 @@ from sqlalchemy import make_url
 
 from app.config import Settings
 from app.store import NotMigrated, Store
+from tests.support import quick
+
+quick.install()
 
 KINDS = ("sqlite", "postgresql")
 VARIABLE = "STUDIO_TEST_POSTGRES_URL"
