@@ -14,7 +14,6 @@ from app.agents import templates
 from app.agents.config import AgentConfig
 from app.errors import RunError
 from app.net import client as net
-from app.store.errors import StoreFailed
 from app.workflows.file_entries import (
     MAX_BYTES,
     MAX_FILES,
@@ -155,6 +154,8 @@ def _uploaded(context: BlockContext, file_id: str) -> tuple[bytes, str, str]:
 
     :raises FileRefused: it is not there, or not the caller's: both say the same.
     """
+    from app.store.errors import StoreFailed  # here: checking a document needs no database
+
     try:
         found = context.file(file_id)
     except StoreFailed as failed:
