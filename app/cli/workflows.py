@@ -32,7 +32,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @click.group()
 def workflow() -> None:
-    """Import, check and look at workflows."""
+    """Import, check, deploy and look at workflows."""
 
 
 @workflow.command(name="import")
