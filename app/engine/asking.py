@@ -20,7 +20,7 @@ from app.engine import approvals
 from app.engine.redaction import FAILED
 from app.engine.scope import Cancelled
 from app.errors import RunError
-from app.store.checkpoints import PARAMETERS, DecisionRow
+from app.store.checkpoints import PARAMETERS, REDACTED, DecisionRow
 from plugins.spec.decisions import Answer, Ask, Verdict
 
 if t.TYPE_CHECKING:
@@ -175,7 +175,7 @@ class People:
         )
         if redaction.broken:
             raise Cancelled(FAILED)
-        return {name: masked.get(name, value) for name, value in review.items()}
+        return {**{name: masked.get(name, value) for name, value in review.items()}, REDACTED: True}
 
     def _ask(self, rows: Sequence[DecisionRow]) -> None:
         """Store questions; they are shown only then."""

@@ -436,6 +436,8 @@ class Run:
         said = None if self.durable is None or held is None else self.durable.end(held)
         row = run_row(self, terminal)
         store.runs.finished(row, block_rows(self.state), usage_rows(self.state), said).wait()
+        if self.redaction is not None and self.durable is not None:
+            store.decisions.forget_answers(self.id)
 
     def usage(self) -> dict[str, t.Any]:
         """The usage object up to now."""

@@ -51,6 +51,9 @@ class LogBatch(t.NamedTuple):
 
 #: Of what is stored of a question: what people are shown is without it.
 PARAMETERS: t.Final = "parameters"
+#: That in its run something is masked: what a person answers beside the decision itself is then shown to nobody.
+REDACTED: t.Final = "redacted"
+_HIDDEN = frozenset({PARAMETERS, REDACTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class DecisionRow:
     :ivar id: ``dec_…``, everywhere the pause id. :ivar workflow_id, key_id, thread_id: those of its run.
     :ivar path, execution, turn, key: what it belongs to; one decision per run and key.
     :ivar node: the block's name on the graph and run surfaces.
-    :ivar review: what the person is shown, and :data:`PARAMETERS` of a call. :ivar input_hash: of what was asked about.
+    :ivar review: what the person is shown; :data:`PARAMETERS` of a call, :data:`REDACTED`.
+    :ivar input_hash: of what was asked about.
     :ivar subject: what can be approved for the rest of the thread; None: nothing can.
     :ivar state: ``open``, ``answered``, ``expired``, ``cancelled`` (nobody waits for it any more).
     :ivar answer: as it was given to :meth:`app.store.decisions.Decisions.answer`.
@@ -92,7 +96,15 @@ class DecisionRow:
     @property
     def shown(self) -> dict[str, t.Any]:
         """What the person is shown."""
-        return {name: value for name, value in self.review.items() if name != PARAMETERS}
+        return {name: value for name, value in self.review.items() if name not in _HIDDEN}
+
+    @property
+    def told(self) -> dict[str, t.Any]:
+        """Of the answer, what may be shown."""
+        given = dict(self.answer or {})
+        if not self.review.get(REDACTED):
+            return given
+        return {name: given[name] for name in ("decision", "remember") if name in given}
 
     @property
     def parameters(self) -> Mapping[str, t.Any] | None:

@@ -104,6 +104,9 @@ class Decisions:
             .where(*this, c.expires_at <= bindparam("now"))
             .values(state="expired", answered_at=bindparam("at"))
         )
+        self._forget = backend.prepare(
+            update(decisions).where(c.id == bindparam("decision")).values(answer=bindparam("new_answer"))
+        )
         self._link = backend.prepare(update(decisions).where(*this).values(token_hash=bindparam("hash")))
         self._approve = backend.prepare(text(_APPROVE))
 
@@ -196,6 +199,19 @@ class Decisions:
 
         size = len(stored) + 256
         return t.cast("tuple[bool, DecisionRow | None]", self._writer.submit(job, size).wait())
+
+    def forget_answers(self, run_id: str) -> None:
+        """A run has ended: of what people answered, keep what may be shown."""
+        given = [
+            {"decision": row.id, "new_answer": json_text(row.told)}
+            for row in self.of_run(run_id)
+            if row.answer and row.told != row.answer
+        ]
+        if given:
+            size = 256 * len(given)
+            self._writer.submit(
+                lambda link: [link.execute(self._forget, each) for each in given], size
+            ).wait()
 
     def expire(self, now_ms: int) -> t.Sequence[DecisionRow]:
         """Settle the decisions whose time was up at ``now_ms``.

@@ -109,7 +109,6 @@ def stored(body: AnswerBody) -> dict[str, t.Any]:
 
 def body_of(row: DecisionRow) -> dict[str, t.Any]:
     """A decision as the API says it."""
-    given = row.answer or {}
     body: dict[str, t.Any] = {
         "id": row.id,
         "status": row.state,
@@ -123,7 +122,7 @@ def body_of(row: DecisionRow) -> dict[str, t.Any]:
         "canRemember": True if row.subject is not None and row.thread_id is not None else None,
         "createdAt": rfc3339(row.created_at),
         "expiresAt": _instant(row.expires_at),
-        "answer": dict(given) or None,
+        "answer": row.told or None,
         "answeredBy": row.answered_by,
         "answeredAt": _instant(row.answered_at) if row.state == "answered" else None,
     }

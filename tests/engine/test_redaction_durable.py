@@ -1,4 +1,4 @@
-"""Durable runs in which something is masked: nothing is stored in the clear meanwhile, and they go on with all they had."""
+"""Durable runs in which something is masked: nothing is stored in the clear, and they go on with all they had."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from app.engine.run import Run
 from app.engine.services import Services
 from app.redaction.policy import Policy
 from app.store.sealing import Sealer
+from app.web.answers import body_of
 from plugins.spec import Tool
 from tests.engine.durable_runs import PATIENCE_S, Story, carry_on, die, lose_owner
 from tests.engine.redacted import Model, chunks, ended, everything, rig
@@ -218,10 +219,11 @@ def test_people_see_what_may_be_seen_and_what_runs_is_what_was_asked(
     (asked,) = recorder.of(ev.DecisionRequested)
     assert asked.review["arguments"] == row.review["arguments"]
     assert clear(made) == []
-    won, _ = made.store.decisions.answer(
-        row.id, {"decision": "approve", "reason": f"says {MAIL}"}, "somebody"
-    )
+    said = {"decision": "approve", "reason": f"says {MAIL}"}
+    won, stands = made.store.decisions.answer(row.id, said, "somebody")
     assert won
+    assert stands is not None
+    assert body_of(stands)["answer"] == {"decision": "approve"}
     run = t.cast(Run, made.runs.go_on(run.id))
     later = Recorder()
     run.attach(later)
@@ -231,6 +233,7 @@ def test_people_see_what_may_be_seen_and_what_runs_is_what_was_asked(
     assert MAIL not in told
     assert [event.reason for event in later.of(ev.DecisionSettled)] in ([], ["says [email]"])
     assert chunks(later).startswith("It is [email]")
+    assert clear(made) == []
 
 
 def test_what_a_person_puts_in_its_place_runs_as_it_is(made: Services, model: Model, door: Door) -> None:
