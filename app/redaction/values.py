@@ -111,10 +111,11 @@ def _spelled(line: str) -> Iterator[str]:
             yield quoted
             yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
         yield quote_plus(line, encoding=charset, errors="replace")
-    escaped = json.dumps(line)[1:-1]
-    yield escaped
-    yield escaped.replace("/", "\\/")
-    yield json.dumps(line, ensure_ascii=False)[1:-1]
+    for only_ascii in (True, False):
+        escaped = json.dumps(line, ensure_ascii=only_ascii)[1:-1]
+        yield escaped
+        yield json.dumps(escaped)[1:-1]  # a text inside a JSON text that is a text in JSON
+    yield json.dumps(line)[1:-1].replace("/", "\\/")
     yield repr(line)[1:-1]
     yield html.escape(line)
     yield html.escape(line).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")

@@ -30,6 +30,8 @@ FORMS = {
     "JSON": lambda v: json.dumps(v)[1:-1],
     "JSON of UTF-8": lambda v: json.dumps(v, ensure_ascii=False)[1:-1],
     "JSON of PHP": lambda v: json.dumps(v)[1:-1].replace("/", "\\/"),
+    "JSON in a JSON text": lambda v: json.dumps(json.dumps(v)[1:-1])[1:-1],
+    "JSON of UTF-8 in a JSON text": lambda v: json.dumps(json.dumps(v, ensure_ascii=False)[1:-1])[1:-1],
     "Python": lambda v: repr(v)[1:-1],
     "HTML": html.escape,
     "hexadecimal": lambda v: v.encode().hex(),
