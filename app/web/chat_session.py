@@ -8,11 +8,11 @@ from __future__ import annotations
 from flask import Blueprint, Flask, Response, current_app, g
 
 from app.clock import rfc3339
-from app.errors import ApiError, Problem, ValidationFailed
+from app.errors import ApiError
 from app.schemas.chat_codes import load_password
 from app.web import chat_gates, chat_origins, visitors
 from app.web.chat_config import door
-from app.web.http import json_response, read_object, services
+from app.web.http import json_response, read_nothing, read_object, services
 
 
 def begin(slug: str) -> Response:
@@ -31,8 +31,7 @@ def end(slug: str) -> Response:
     if chat is None:
         raise ApiError(404, "not_found", "There is no chat at this address. Check it.")
     chat_origins.check(chat)
-    if unknown := list(read_object()):
-        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    read_nothing()
     visitors.forget(chat)
     return Response(status=204)
 

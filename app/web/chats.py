@@ -22,7 +22,7 @@ from app.web import audit, chat_gates, etags, passwords
 from app.web.catalog import Catalog
 from app.web.chat_config import selections_of
 from app.web.errors import not_found
-from app.web.http import json_response, read_object, services
+from app.web.http import json_response, read_nothing, read_object, services
 from app.web.lists import page_of, read_page
 from app.web.starting import spent
 
@@ -111,10 +111,7 @@ class Chats:
 
     def remove(self, chat_id: str) -> Response:
         """Take a chat away: 204."""
-        if unknown := list(read_object()):
-            raise ValidationFailed(
-                [Problem(name, "unknown key; this call takes no body") for name in unknown]
-            )
+        read_nothing()
         row = _chat(chat_id)
         if not self._services.store.chats.delete(chat_id, etags.require_match(row.revision)):
             raise not_found("chat", chat_id)

@@ -14,14 +14,14 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flask import Blueprint, Flask, Response, render_template, request
+from flask import Blueprint, Flask, Response, render_template
 
 from app import encoding
 from app.clock import rfc3339
 from app.errors import ApiError, ValidationFailed
 from app.schemas.answers import MAX_REASON, AnswerBody, load_answer
 from app.web import answers
-from app.web.http import MAX_BODY, bounded_read, services
+from app.web.http import read_form, services
 from app.web.pages import file_url
 from app.web.resume import check_can_go_on, go_on
 
@@ -74,11 +74,11 @@ def show(token: str) -> Response:
 
 def decide(token: str) -> Response:
     """Decide it."""
-    sent = _read()
     store = services().store
     row = store.decisions.by_token(token)
-    if row is None or row.state != "open":
+    if row is None or row.state != "open":  # before the form is taken apart: anybody can send one
         return _over(row)
+    sent = _read()
     try:
         body = _answer(sent)
         answers.check(row, body)
@@ -96,9 +96,7 @@ def decide(token: str) -> Response:
 
 
 def _read() -> Sent:
-    request.max_form_memory_size = MAX_BODY
-    with bounded_read(request.environ):
-        form = request.form
+    form = read_form()
 
     def lines(name: str) -> str | None:
         return None if name not in form else form[name].replace("\r\n", "\n")

@@ -19,7 +19,7 @@ from app.store.decisions import DecisionFilter
 from app.web import answers, audit, runs
 from app.web.auth import caller
 from app.web.errors import not_found
-from app.web.http import json_response, read_object, services
+from app.web.http import json_response, read_nothing, read_object, services
 from app.web.lists import page_of, read_filtered
 from app.web.resume import check_can_go_on, go_on
 
@@ -66,8 +66,7 @@ def answer(decision_id: str) -> Response:
 
 def link(decision_id: str) -> Response:
     """Make the link by which one person without a key may answer, once. It replaces the one before."""
-    if unknown := list(read_object()):
-        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    read_nothing()
     row, base = _mine(decision_id), _address()
     token = services().store.decisions.new_token(row.id)
     if token is None:

@@ -28,7 +28,7 @@ from app.schemas.document_body import DocumentBody, load_document
 from app.store.documents import CollectionUnknown, DocumentRow, Draft, VersionConflict
 from app.web import audit, embedding
 from app.web.errors import not_found
-from app.web.http import json_response, read_count, read_object, read_query, services
+from app.web.http import json_response, read_count, read_nothing, read_object, read_query, services
 from app.web.lists import page_of, read_page
 
 if t.TYPE_CHECKING:
@@ -108,8 +108,7 @@ def show(document_id: str) -> Response:
 
 def remove(document_id: str) -> Response:
     """Remove a document that is as ``If-Match`` says: 204."""
-    if unknown := list(read_object()):
-        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    read_nothing()
     row = _documents().get(document_id)
     if row is None:
         raise not_found("document", document_id)

@@ -25,7 +25,7 @@ from app.store.files import FileRow, FilesFull
 from app.web import audit
 from app.web.auth import caller
 from app.web.errors import forbidden, not_found
-from app.web.http import json_response, read_bytes, read_object, read_query, services
+from app.web.http import json_response, read_bytes, read_nothing, read_query, services
 from app.web.lists import page_of, read_page
 from app.workflows.file_entries import FileRefused, sniff
 
@@ -103,8 +103,7 @@ def content(file_id: str) -> Response:
 
 def remove(file_id: str) -> Response:
     """Delete a file: 204. A run that reads it afterwards fails."""
-    if unknown := list(read_object()):
-        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    read_nothing()
     row = _mine(file_id)
     if not services().store.files.remove(row.id):
         raise not_found("file", file_id)

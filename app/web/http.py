@@ -25,6 +25,9 @@ if t.TYPE_CHECKING:
 #: Most bytes of a request body (contract section 11).
 MAX_BODY = 10 * 1024 * 1024
 
+#: Most fields of a form, and most unknown keys that are told.
+MOST_NAMES = 50
+
 #: Seconds a body may take to come. Without a bound, callers who never finish theirs would take every connection.
 BODY_S = 60.0
 
@@ -90,6 +93,43 @@ def object_of(data: bytes) -> dict[str, t.Any]:
     return value
 
 
+def read_nothing() -> None:
+    """See that the request has no body, or an empty object.
+
+    :raises ValidationFailed: it has more. :raises ApiError: see :func:`read_object`.
+    """
+    if unknown := list(read_object()):
+        told = unknown[:MOST_NAMES]
+        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in told])
+
+
+def read_form(most: int = MAX_BODY) -> t.Mapping[str, str]:
+    """The fields of the request's form.
+
+    :param most: bytes of it.
+    :raises ApiError: 413 over ``most``; 400 it has more fields than any form of ours. To take a form apart costs a
+        hundred times what it costs to count.
+    """
+    request.max_content_length, request.max_form_memory_size = most + 1, most
+    request.max_form_parts = MOST_NAMES
+    try:
+        with bounded_read(request.environ):
+            data = request.get_data()  # kept, and so what the form is made of
+    except RequestEntityTooLarge:
+        data = None
+    if data is None or len(data) > most:
+        raise _too_large(most)
+    g.body_read = True
+    if data.count(b"&") >= MOST_NAMES:
+        raise ValidationFailed([Problem("", f"the form has more than {MOST_NAMES} fields")])
+    return request.form
+
+
+def _too_large(most: int) -> ApiError:
+    size = f"{most // 1024 // 1024} MiB" if most >= 1024 * 1024 else f"{most // 1024} KiB"
+    return ApiError(413, "payload_too_large", f"The body is over {size}. Send less.")
+
+
 def read_bytes(most: int = MAX_BODY) -> bytes:
     """The request's body. What may be larger may take longer, at the same rate.
 
@@ -103,8 +143,7 @@ def read_bytes(most: int = MAX_BODY) -> bytes:
     except RequestEntityTooLarge:
         data = None
     if data is None or len(data) > most:
-        message = f"The body is over {most // 1024 // 1024} MiB. Send less."
-        raise ApiError(413, "payload_too_large", message)
+        raise _too_large(most)
     if len(data) < (request.content_length or 0):  # its sender left in the middle; a part is no request
         raise malformed_body()
     g.body_read = True

@@ -12,12 +12,11 @@ import typing as t
 from flask import Blueprint, Flask, Response
 
 from app import encoding
-from app.errors import Problem, ValidationFailed
 from app.store.errors import StoreFailed
 from app.streams import references
 from app.web.auth import Caller, caller, credential
 from app.web.errors import not_found
-from app.web.http import json_response, read_object, services
+from app.web.http import json_response, read_nothing, services
 from app.web.record import referring, resume_block, run_body
 
 if t.TYPE_CHECKING:
@@ -58,8 +57,7 @@ def value(run_id: str, ref: str) -> Response:
 
 def cancel(run_id: str) -> Response:
     """Ask the run to stop; 202 at once, whether or not it still could."""
-    if unknown := list(read_object()):
-        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    read_nothing()
     run, row = find(run_id)
     if row is None or not may_stop(caller(), row):
         raise not_found("run", run_id)

@@ -17,7 +17,7 @@ from app.store.sealing import SecretsLocked
 from app.store.secrets import SecretRow
 from app.web import audit
 from app.web.errors import not_found
-from app.web.http import json_response, read_object, services
+from app.web.http import json_response, read_nothing, read_object, services
 from app.workflows import secret_use
 
 
@@ -52,8 +52,7 @@ def put(secret_name: str) -> Response:
 
 def remove(secret_name: str) -> Response:
     """Remove a secret: 204."""
-    if unknown := list(read_object()):
-        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    read_nothing()
     if not services().store.secrets.remove(secret_name):
         raise not_found("secret", secret_name)
     audit.record("secret.remove", f"secret:{secret_name}")

@@ -17,7 +17,7 @@ from app.store.threads import ThreadRow
 from app.web import runs
 from app.web.auth import caller
 from app.web.errors import not_found
-from app.web.http import json_response, read_object, services
+from app.web.http import json_response, read_nothing, services
 from app.web.lists import page_of, read_page
 
 #: A run that has entered its thread has a row within milliseconds, unless its client left before it began.
@@ -87,8 +87,7 @@ def mine(thread_id: str) -> ThreadRow:
 
     :raises ApiError: 404. :raises ValidationFailed: the call came with a body.
     """
-    if unknown := list(read_object()):
-        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    read_nothing()
     row = services().store.threads.get(thread_id)
     if row is None or not runs.may_stop(caller(), {"key_id": row.key_id}):
         raise not_found("thread", thread_id)

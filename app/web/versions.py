@@ -11,14 +11,14 @@ import typing as t
 
 from flask import Blueprint, Flask, Response
 
-from app.errors import ApiError, Problem, ValidationFailed
+from app.errors import ApiError, ValidationFailed
 from app.schemas.management import DeployBody, RollbackBody, load
 from app.store.workflows import WorkflowRow
 from app.web import audit, diffs, drafts, etags
 from app.web.auth import caller
 from app.web.drafts import NUMBER
 from app.web.errors import not_found
-from app.web.http import json_response, read_object, services
+from app.web.http import json_response, read_nothing, read_object, services
 from app.web.judging import Judge, Judged
 from app.web.lists import page_of, read_page
 from app.workflows.document import export
@@ -97,8 +97,7 @@ class Deploying:
 
 def undeploy(workflow_id: str) -> Response:
     """Let nothing be live; runs that go on are left alone."""
-    if unknown := list(read_object()):
-        raise ValidationFailed([Problem(name, "unknown key; this call takes no body") for name in unknown])
+    read_nothing()
     was = drafts.settled(workflow_id, lambda row: _versions().undeploy(row.id, seen=row.revision))
     _note("workflow.undeploy", workflow_id, None if was is None else {"version": was})
     return _state(workflow_id, None, Judged((), ()))

@@ -269,6 +269,16 @@ def test_a_token_that_is_none_is_a_friendly_404(studio: Studio, token: str) -> N
         assert "This link is not known" in text_of(page)
 
 
+def test_a_form_is_taken_apart_for_those_alone_who_have_a_link(studio: Studio, draft: str) -> None:
+    def many(path: str) -> t.Any:
+        return studio.client.post(path, data="a=&" * 50, content_type="application/x-www-form-urlencoded")
+
+    assert many("/decide/nonesuch").status_code == 404
+    (asked,) = open_of(studio, paused(studio, draft))
+    assert_error(many(link(studio, asked["id"])), 400, "validation_failed", says="more than 50 fields")
+    assert studio.get(f"/api/decisions/{asked['id']}").get_json()["status"] == "open"
+
+
 def test_links_of_what_is_over_say_so(studio: Studio) -> None:
     late = paused(studio, studio.deploy(asking.draft(deadline_s=3600)))
     (asked,) = open_of(studio, late)

@@ -52,6 +52,24 @@ def signed_in(studio: Studio) -> bool:
     return bool(studio.client.get("/api/session").get_json()["signedIn"])
 
 
+@pytest.mark.parametrize(
+    ("sent", "status", "code", "says"),
+    [
+        ("password=" + "x" * 65536, 413, "payload_too_large", "over 64 KiB"),
+        ("a=&" * 50, 400, "validation_failed", "more than 50 fields"),
+    ],
+    ids=["long", "many fields"],
+)
+@pytest.mark.parametrize("path", ["/login", "/setup/{}"])
+def test_what_strangers_send_as_a_form_is_bounded(
+    studio: Studio, path: str, sent: str, status: int, code: str, says: str
+) -> None:
+    path = path.replace("/setup/{}", link(studio))
+    owner.form(studio.client, path)  # a browser that was shown none has its form not even read
+    answer = studio.client.post(path, data=sent, content_type="application/x-www-form-urlencoded")
+    assert_error(answer, status, code, says=says)
+
+
 # -- the link ------------------------------------------------------------------------------------------
 
 
