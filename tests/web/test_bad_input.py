@@ -175,7 +175,7 @@ def test_an_unknown_workflow(studio: Studio) -> None:
 
 def test_a_workflow_that_is_not_deployed(studio: Studio) -> None:
     draft = studio.store.workflows.save(document("scripted/plain"), "draft")
-    assert_error(studio.execute(draft), 409, "not_deployed", says="--deploy")
+    assert_error(studio.execute(draft), 409, "not_deployed", says="studio workflow deploy")
 
 
 @pytest.mark.parametrize("version", [2, 2**40])
