@@ -70,6 +70,7 @@ _LONG = (
     "web/test_email_gate.py",
     "field/test_access_gates.py",
     "web/test_server.py",
+    "api/test_schemathesis.py",
     "field/test_load.py",
     "load/test_shutdown.py",
     "load/test_leaving.py",
