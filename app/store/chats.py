@@ -196,7 +196,8 @@ class Chats:
             row = _row(rows[0])
             if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
-            self._known[slug] = row
+            if generation == self._generation:  # else this may be the chat of before a change
+                self._known[slug] = row
         return row
 
     def list(

@@ -214,7 +214,8 @@ class KeyCache:
             caller = Caller(row.id, row.scopes, rates, budget, row.expires_at)
             if len(self._callers) >= _MAX_CACHED:
                 self._callers.clear()
-            self._callers[digest] = caller
+            if generation == self._generation:  # else this may be the key of before a change
+                self._callers[digest] = caller
         if not self._store.keys.use(str(caller.key_id), caller.expires_at):
             raise unauthorized("The key in X-API-Key has expired. Create a key: studio key create --name N")
         return caller

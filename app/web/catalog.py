@@ -251,10 +251,12 @@ class Catalog:
         """:param above: ids of the workflows that this one is to run inside of."""
         found = self._known.get((workflow_id, version))
         if found is None:
+            generation = self._generation
             found = self._pinned(self._load(workflow_id, version), above)
             if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
-            self._known[workflow_id, version] = found
+            if generation == self._generation:  # else this may be the version of before a change
+                self._known[workflow_id, version] = found
         return found
 
     def _pinned(self, found: Runnable, above: tuple[str, ...]) -> Runnable:

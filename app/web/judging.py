@@ -63,7 +63,9 @@ class Judge:
             self._generation = generation
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._compiled(workflow_id, document)
+            found = self._compiled(workflow_id, document)
+            if generation == self._generation:  # else it may be what was right before a change
+                self._known[key] = found
         return self._said(found)
 
     def _compiled(self, workflow_id: str, document: dict[str, t.Any]) -> Runnable | Judged:

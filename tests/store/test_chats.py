@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -137,3 +138,22 @@ def test_a_row_can_be_put_back(store, workflow):
         revision=2,
         updated_at=changed.updated_at,
     )
+
+
+def test_a_chat_that_is_read_while_it_changes_is_not_what_others_get(store, workflow, monkeypatch):
+    """Reads of a database server let others go on, so what was read last need not be what is true now."""
+    row = made(store, workflow)
+    read = store._backend.rows
+    changes = [lambda: store.chats.update(row.id, None, {"active": False})]
+
+    def rows(statement, values):
+        found = read(statement, values)
+        if values.get("called") and changes:
+            changes.pop()()
+            assert store.chats.by_slug("support").active is False
+        return found
+
+    before = store.generation()
+    monkeypatch.setattr(store.chats, "_backend", SimpleNamespace(rows=rows))
+    assert store.chats.by_slug("support", before) == row
+    assert store.chats.by_slug("support").active is False

@@ -87,6 +87,44 @@ def test_without_a_key_private_undeployed_and_unknown_workflows_look_the_same(st
     assert len(messages) == 1
 
 
+def test_a_key_that_is_revoked_while_it_is_looked_for_is_dead_from_then_on(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database server lets others go on while it is read, and what they have read is newer."""
+    made, text = studio.store.keys.create("late", frozenset({"read"}))
+    find, between = studio.store.keys.find, [studio.store.keys.revoke]
+
+    def slow(plaintext: str) -> t.Any:
+        found = find(plaintext)
+        if between:
+            between.pop()(made.id)
+            assert studio.get("/api/runs").status_code == 200, "somebody else asks meanwhile"
+        return found
+
+    monkeypatch.setattr(studio.store.keys, "find", slow)
+    statuses = [studio.get("/api/runs", text).status_code for _ in range(2)]
+    assert statuses == [200, 401]
+
+
+def test_a_version_that_goes_while_it_is_read_does_not_come_back(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow = studio.deploy(document("scripted/plain", settings={"public": True}))
+    other = studio.deploy(document("scripted/plain", settings={"public": True}))
+    live, between = studio.store.workflows.live, [studio.store.workflows.versions.undeploy]
+
+    def slow(workflow_id: str) -> t.Any:
+        found = live(workflow_id)
+        if workflow_id == workflow and between:
+            between.pop()(workflow)
+            assert studio.execute(other, key=None).status_code == 200, "somebody else asks meanwhile"
+        return found
+
+    monkeypatch.setattr(studio.store.workflows, "live", slow)
+    assert studio.execute(workflow, key=None).status_code == 200
+    assert_error(studio.execute(workflow), 409, "not_deployed")
+
+
 def test_without_a_key_a_version_that_was_private_stays_private(studio: Studio) -> None:
     workflow = studio.deploy(document("scripted/plain"))
     studio.deploy(document("scripted/plain", settings={"public": True}), workflow)
