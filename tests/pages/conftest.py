@@ -25,14 +25,20 @@ CONTRAST = """(() => {
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     with studio(tmp_path_factory.mktemp("studio"), {"STUDIO_LIST_MODELS": "off"}) as made:
         assert made.key
         yield made
 
 
 @pytest.fixture(scope="session")
-def chromium(server: Studio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def server(shared_server: Studio) -> Studio:
+    """A module may have one of its own instead."""
+    return shared_server
+
+
+@pytest.fixture(scope="session")
+def chromium(shared_server: Studio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """It ends before the server, which would wait for the connections that it keeps."""
     with browser(tmp_path_factory.mktemp("browser")) as made:
         yield made
