@@ -9,6 +9,7 @@ from app.schemas.answers import ResumeBody
 from app.schemas.chat_deployment import ChatDeploymentBody
 from app.schemas.chat_message import ChatMessageBody
 from app.schemas.openapi.operation import HTML, Answer, Operation
+from app.schemas.openapi.routes.running import LIMITS
 from app.schemas.openapi.routes.runs import CLOSED
 from app.schemas.shapes.chats import (
     Chat,
@@ -158,7 +159,7 @@ _VISITED = (
                 shape=Executed,
                 streams=_SURFACES,
                 headers=("X-Run-Id",),
-                maybe=("X-Conversation-Id", "X-Studio-Stream-Protocol", *VISITOR),
+                maybe=("X-Conversation-Id", "X-Studio-Stream-Protocol", *LIMITS, *VISITOR),
             ),
             202: Answer(says="The run goes on by itself.", shape=Accepted, headers=("X-Run-Id",)),
         },

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from app.schemas.chat import ChatBody, ChatResumeBody
 from app.schemas.openapi.operation import ANY_CODE, Answer, Operation
-from app.schemas.openapi.routes.running import NOT_READY
+from app.schemas.openapi.routes.running import LIMITS, NOT_READY
 from app.schemas.openapi.routes.runs import CLOSED
 from app.schemas.shapes.graph import ChatResponse, Graph, TopologyQuery, TurnError, TurnGoesOn
 
@@ -16,6 +16,7 @@ _ANSWER = Answer(
     shape=ChatResponse,
     streams=("graph",),
     headers=("X-Run-Id", "Vary"),
+    maybe=LIMITS,
 )
 _GOES_ON = Answer(says="The turn goes on without this caller.", shape=TurnGoesOn, headers=("X-Run-Id",))
 

@@ -11,6 +11,8 @@ from app.schemas.shapes.runs import Accepted, Executed
 
 _FOLLOWS = {"run": ("getRun", {"run_id": "$response.body#/runId"})}
 
+#: What is left of limits, where the caller has any.
+LIMITS = ("RateLimit", "RateLimit-Policy")
 #: What is found out before a run begins.
 NOT_READY = {
     400: ("provider_not_configured", "secret_unknown", "not_supported"),
@@ -41,7 +43,7 @@ ROUTES = (
                 shape=Executed,
                 streams=("agent-events-v1", "agent-text"),
                 headers=("X-Run-Id",),
-                maybe=("X-Studio-Stream-Protocol",),
+                maybe=("X-Studio-Stream-Protocol", *LIMITS),
                 links=_FOLLOWS,
             ),
             202: Answer(
@@ -61,7 +63,7 @@ ROUTES = (
         body=RunsBody,
         body_optional=True,
         example={"message": "Hello", "events": "messages"},
-        answers={200: Answer(says="The stream.", streams=("runs",), headers=("X-Run-Id",))},
+        answers={200: Answer(says="The stream.", streams=("runs",), headers=("X-Run-Id",), maybe=LIMITS)},
         errors={
             **NOT_READY,
             406: ("not_acceptable",),
