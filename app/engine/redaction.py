@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.engine.run_request import RunRequest
+from app.redaction import log_lines
 from app.redaction.finders import DetectorFailed, Finder, finders_of
 from app.redaction.known import KnownValues, known_values
 from app.redaction.masking import Masking
@@ -173,7 +174,8 @@ class Redaction:
         """Nothing more is let through."""
         if not self.broken:
             self.broken = True
-            log.error("run %s: %s; it ends, and nothing more of it is told", self._request.run_id, error)
+            with log_lines.unfiltered():  # it names the detector, and quotes nothing
+                log.error("run %s: %s; it ends, and nothing more of it is told", self._request.run_id, error)
             self._cancel(FAILED)
 
     def asked(self, value: t.Any, block: str | None = None) -> t.Any:

@@ -13,7 +13,7 @@ from app.engine.recompiled import compiled
 from app.engine.redaction import FAILED, MESSAGE
 from app.engine.run_request import RunRequest
 from app.engine.services import Services
-from app.redaction import finders
+from app.redaction import finders, log_lines
 from plugins.spec import Tool
 from tests.engine.redacted import Model, ended, everything, rig
 from tests.streams.generate import violations
@@ -117,9 +117,34 @@ def test_the_run_fails_and_nothing_of_it_is_told(
     assert [word for word in order[order.index(WORDS[where]) :] if word in told] == []
     row = made.store.runs.get(started.id)
     assert row is not None
-    assert (row["status"], row["error"]["code"], row["output"], row["input"]) == ("failed", FAILED, None, row["input"])
+    assert (row["status"], row["error"]["code"], row["output"], row["input"]) == (
+        "failed",
+        FAILED,
+        None,
+        row["input"],
+    )
     assert row["input"] is None or "in-input" in row["input"]["message"]
     assert "the detector breaks failed" in caplog.text
+
+
+def test_the_log_as_it_is_written_names_the_detector(made: Services, model: Model, broken: Breaks) -> None:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.emit = lambda record: lines.append(handler.format(record))  # type: ignore[method-assign]
+    logger = logging.getLogger("studio.runs")
+    logger.addHandler(handler)
+    broken.at, broken.how = "in-answer", "raise"
+    model.turns = [[("text", f"{MARK} in-answer {MARK}")]]
+    try:
+        with log_lines.masked([handler], tuple):
+            started, _ = start(made, document("live"))
+            ended(started)
+    finally:
+        logger.removeHandler(handler)
+    told = "the detector breaks failed: RuntimeError; it ends, and nothing more of it is told"
+    assert f"run {started.id}: {told}" in lines
+    assert MARK not in "".join(lines)
 
 
 def test_one_that_takes_too_long_is_a_failure(
