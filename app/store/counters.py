@@ -26,9 +26,10 @@ _SWEPT = 500  # rows in one transaction
 
 # One statement for both databases. ``value`` counts from zero again when the time of what stands there is over.
 _HIT = """
-    INSERT INTO counters (key, value, expires_at) VALUES (:key, :by, :expires)
+    INSERT INTO counters (key, value, expires_at) VALUES (:key, :first, :expires)
     ON CONFLICT (key) DO UPDATE SET
-        value = CASE WHEN counters.expires_at <= :now THEN :by ELSE counters.value + :by END,
+        value = CASE WHEN counters.expires_at <= :now THEN :first
+            WHEN counters.value + :by < 0 THEN 0 ELSE counters.value + :by END,
         expires_at = CASE WHEN counters.expires_at <= :now THEN :expires ELSE counters.expires_at END
     RETURNING value, expires_at
 """
@@ -71,11 +72,13 @@ class Counters:
 
         :param key: what is counted, ``<kind>:<id>…``. It holds nothing secret, and may be of any length.
         :param period_s: how long the count stands from its first hit on; later hits do not prolong it.
+        :param by: negative: something is given back. No count is below zero: what is given back when the time of its
+            count is over adds nothing to the next one.
         :returns: the count with this hit. A limit of ten is passed by the hit that makes it eleven.
         """
         now = self._clock.now_ms()
         expires = now + max(1, round(period_s * 1000))
-        values = {"key": _stored(key), "by": by, "now": now, "expires": expires}
+        values = {"key": _stored(key), "by": by, "first": max(0, by), "now": now, "expires": expires}
         found = self._writer.submit(lambda link: link.rows(self._hit, values), _SIZE).wait()
         self._sweep_when_due(now)
         return _count(found, now)

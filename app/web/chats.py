@@ -17,7 +17,7 @@ from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.chat_deployment import ChatDeploymentBody, load_deployment
 from app.schemas.paths import in_document_order
 from app.store.chats import ChatRow, SlugTaken
-from app.store.errors import StoreConflict
+from app.store.errors import RevisionConflict, StoreConflict
 from app.web import audit, chat_gates, etags, passwords
 from app.web.catalog import Catalog
 from app.web.chat_config import selections_of
@@ -30,6 +30,8 @@ if t.TYPE_CHECKING:
     from app.engine.services import Services
 
 _CURSOR = re.compile(r"chat_[0-9A-Za-z_]{1,60}")
+#: Times that a change is judged anew because others changed the chat meanwhile.
+_TRIES = 5
 #: Members of a body, by the names of a row.
 _WIRE = {
     "workflow_id": "workflowId",
@@ -95,13 +97,19 @@ class Chats:
     def change(self, chat_id: str) -> Response:
         """Change what the body names; null takes something away."""
         before = _chat(chat_id)
-        seen = etags.require_match(before.revision)
+        etags.require_match(before.revision)
         sent = read_object()
-        values = self._judged(sent, before)
-        try:
-            row = self._services.store.chats.update(chat_id, seen, values)
-        except SlugTaken as taken:
-            raise ApiError(409, taken.code, taken.message) from None
+        for _ in range(_TRIES):
+            try:
+                row = self._services.store.chats.update(chat_id, before.revision, self._judged(sent, before))
+                break
+            except SlugTaken as taken:
+                raise ApiError(409, taken.code, taken.message) from None
+            except RevisionConflict:  # what was judged is not what is there
+                before = _chat(chat_id)
+                etags.require_match(before.revision)  # 412, unless any will do
+        else:
+            raise etags.conflict("Others change it all the time")
         if row is None:
             raise not_found("chat", chat_id)
         changed = [wire for name, wire in _WIRE.items() if getattr(row, name) != getattr(before, name)]

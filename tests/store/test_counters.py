@@ -73,7 +73,7 @@ def test_any_text_is_a_key(two, tail):
 _ACTS = st.lists(
     st.tuples(
         st.sampled_from(["a", "b"]),
-        st.sampled_from(["hit", "read", "clear", "wait"]),
+        st.sampled_from(["hit", "back", "read", "clear", "wait"]),
         st.integers(1, 3),
     ),
     max_size=30,
@@ -89,13 +89,15 @@ def test_it_counts_as_a_table_in_memory_would(still, acts):
     for name, act, number in acts:
         now = clock.now_ms()
         value, over = model.get(name, (0, 0))
-        if over <= now:
+        is_over = over <= now
+        if is_over:
             value, over = 0, now + 10_000
-        if act == "hit":
-            model[name] = (value + number, over)
-            assert store.counters.hit(names[name], 10, by=number) == Count(value + number, over - now)
+        if act in ("hit", "back"):
+            by = number if act == "hit" else -number
+            model[name] = (max(0, value + by), over)
+            assert store.counters.hit(names[name], 10, by=by) == Count(max(0, value + by), over - now)
         elif act == "read":
-            assert store.counters.read(names[name]) == (Count(value, over - now) if value else Count(0, 0))
+            assert store.counters.read(names[name]) == (Count(0, 0) if is_over else Count(value, over - now))
         elif act == "clear":
             store.counters.clear(names[name])
             model.pop(name, None)

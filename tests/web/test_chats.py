@@ -218,6 +218,29 @@ def test_the_list_can_be_narrowed_and_paged(studio: Studio, workflow: str) -> No
     assert_error(send(studio, "GET", "/api/chats?workflowId="), 400, "validation_failed", path="workflowId")
 
 
+@pytest.mark.parametrize("seen", ["any", "the one before"])
+def test_of_two_changes_at_once_neither_is_lost(
+    studio: Studio, workflow: str, seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create(studio, workflow)
+    path, tag = f"/api/chats/{made.get_json()['id']}", made.headers["ETag"]
+    update, between = studio.store.chats.update, [{"active": False}]
+
+    def late(chat_id: str, revision: int | None, changes: t.Any) -> t.Any:
+        if between:  # what somebody else changes after this change was judged
+            update(chat_id, None, between.pop())
+        return update(chat_id, revision, changes)
+
+    monkeypatch.setattr(studio.store.chats, "update", late)
+    answer = send(studio, "PATCH", path, {"title": "B"}, If_Match="*" if seen == "any" else tag)
+    now = send(studio, "GET", path).get_json()
+    if seen == "any":
+        assert (answer.status_code, now["title"], now["active"]) == (200, "B", False)
+    else:
+        assert_error(answer, 412, "precondition_failed")
+        assert (now["title"], now["active"]) == ("Support", False)
+
+
 def test_what_was_changed_is_in_the_audit_log(studio: Studio, workflow: str) -> None:
     made = create(studio, workflow)
     path, tag = f"/api/chats/{made.get_json()['id']}", made.headers["ETag"]
