@@ -13,12 +13,15 @@ import os
 import resource
 import socket
 import sys
+import time
 import typing as t
 from collections.abc import Callable, Iterable
 
 import gevent
 from gevent import get_hub
 from gevent.event import Event
+from gevent.server import StreamServer
+from gunicorn.sock import ssl_context
 from gunicorn.workers.base_async import ALREADY_HANDLED
 from gunicorn.workers.ggevent import GeventWorker
 
@@ -102,11 +105,14 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         """Answer one request; between two of them the connection is idle."""
         self._idle.discard(sock)
         answer = super().handle_request(listener_name, req, sock, addr)
+        if not self.alive:
+            raise StopIteration  # as gunicorn says that the connection ends
         self._idle.add(sock)  # not reached when the connection is to be closed
         return answer
 
     def handle(self, listener: t.Any, client: t.Any, addr: t.Any) -> None:
-        """Serve one connection."""
+        """Serve one connection. It is idle before its first request, too: browsers open some to have them at hand."""
+        self._idle.add(client)
         try:
             super().handle(listener, client, addr)
         finally:
@@ -119,10 +125,49 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     # -- the end -----------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve, then stay until every run and stream has ended."""
-        super().run()
-        while self._drained is not None and not self._drained.wait(1.0):
-            super().notify()
+        """Serve, then stay until every run and stream has ended.
+
+        In place of gunicorn's own, which looks once a second whether it is to end, and once a second whether it may.
+        """
+        assert self._told is not None
+        assert self._drained is not None
+        servers = [self._serving(sock) for sock in self.sockets]
+        while not self._told.wait(1.0):
+            self.notify()
+        for server in servers:
+            server.close()
+        end = time.monotonic() + self.cfg.graceful_timeout
+        while (
+            busy := [greenlet for server in servers for greenlet in server.pool]
+        ) and time.monotonic() < end:
+            self.notify()
+            self._end_idle()  # one may have come between the signal and the close
+            gevent.joinall(busy, timeout=1.0)
+        if busy:
+            self.log.warning("Worker graceful timeout (pid:%s)", self.pid)
+            for server in servers:
+                server.stop(timeout=1)
+        while not self._drained.wait(1.0):
+            self.notify()
+
+    def _serving(self, listener: t.Any) -> t.Any:
+        """A server of one of gunicorn's listeners, as gunicorn makes it."""
+        listener.setblocking(1)
+        tls = {"ssl_context": ssl_context(self.cfg)} if self.cfg.is_ssl else {}
+        handle = functools.partial(self.handle, listener)
+        server = StreamServer(listener, handle=handle, spawn=self.worker_connections, **tls)
+        if self.cfg.workers > 1:
+            server.max_accept = 1
+        server.start()
+        return server
+
+    def _end_idle(self) -> None:
+        """Read no next request; gunicorn would wait for one until its keepalive time is over."""
+        for sock in list(self._idle):
+            try:
+                sock.shutdown(socket.SHUT_RD)
+            except OSError:
+                pass
 
     def notify(self) -> None:
         """Beat. When the master has died, end as if it had said so."""
@@ -151,12 +196,7 @@ class StudioWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         assert self._told is not None
         assert self._drained is not None
         self._told.wait()
-        for sock in list(self._idle):
-            try:
-                # gunicorn would wait for a next request until its keepalive time is over.
-                sock.shutdown(socket.SHUT_RD)
-            except OSError:
-                pass
+        self._end_idle()
         try:
             if drain is not None:
                 drain(max(0.0, self.cfg.graceful_timeout - _MARGIN_S))

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import signal
+import socket
 
 import pytest
 
 from app.events import SHUTDOWN_TEXT
-from tests.transport.server import serving, unchunked
+from tests.transport.server import Server, serving, unchunked
 
 WRITERS = ("direct", "generator")
+
+
+def assert_left_by_itself(server: Server) -> None:
+    """The worker was neither at the end of its patience nor killed by the master at the end of its own."""
+    assert "graceful timeout" not in server.log
+    assert "Worker exiting" in server.log
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -30,7 +37,7 @@ def test_every_stream_gets_its_terminal_frame(writer: str, sign: signal.Signals)
             client.leave()
         assert server.wait() == 0
     assert "Traceback" not in server.log
-    assert "graceful timeout" not in server.log
+    assert_left_by_itself(server)
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -41,7 +48,26 @@ def test_an_idle_connection_holds_nobody_up(writer: str) -> None:
         server.process.send_signal(signal.SIGTERM)
         idle.rest()  # ends long before the keepalive time of the test server
         assert server.wait() == 0
-    assert "graceful timeout" not in server.log
+    assert_left_by_itself(server)
+
+
+def test_a_connection_that_asks_nothing_holds_nobody_up() -> None:
+    """Browsers open some to have them at hand."""
+    with serving("direct") as server, socket.create_connection(("127.0.0.1", server.port)):
+        server.stats()  # was accepted later, so the other is served
+        assert server.stop() == 0
+    assert_left_by_itself(server)
+
+
+def test_a_connection_whose_answer_ends_after_the_signal_is_closed() -> None:
+    with serving("generator") as server:
+        client = server.client({"tokens": 1, "silent_s": "forever"})
+        client.read_head()
+        client.until(b'"chunk"')
+        server.process.send_signal(signal.SIGTERM)
+        assert client.rest().endswith(b"0\r\n\r\n")
+        assert server.wait() == 0
+    assert_left_by_itself(server)
 
 
 def test_worker_whose_master_died_ends_by_itself() -> None:
