@@ -1,4 +1,4 @@
-"""One server and one browser for all pages."""
+"""One browser for all pages, and one server for those that need none of their own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def chromium(shared_server: Studio, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def page(chromium: Page, server: Studio) -> Iterator[Page]:
+def page(chromium: Page) -> Iterator[Page]:
     chromium.errors.clear()
     chromium.call("Emulation.setScriptExecutionDisabled", value=False)
     chromium.see(1280)
