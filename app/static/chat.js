@@ -11,6 +11,12 @@ const MOST_FILES = 15;
 const MOST_BYTES = 50 * 1024 * 1024;
 const TRIES = 6;
 const PAUSED_MS = 5000;
+const LOST = "The server cannot be reached. Try again.";
+/** What programs are told otherwise. */
+const WORDS = {
+  thread_busy: "The last message is still being answered. Wait for it, or load the page again to follow it.",
+  thread_paused: "Something has to be decided before this conversation goes on. Load the page again to see it.",
+};
 
 const $ = (id) => document.getElementById(id);
 const slug = document.body.dataset.slug;
@@ -21,6 +27,7 @@ let config = null;
 let files = [];
 let run = null;
 let reading = null;
+let sending = null;
 
 // -- what is shown -------------------------------------------------------------------------------------------------
 
@@ -90,6 +97,7 @@ async function follow(first, told, view) {
   let answer = first;
   try {
     for (let tries = 0; ; tries += 1) {
+      const before = told.last;
       try {
         answer ??= await api.follow(run, told.last, reading.signal);
         if (answer.status === 204 || (await read(answer, told, view))) break;
@@ -99,10 +107,12 @@ async function follow(first, told, view) {
       }
       answer = null;
       if (told.last === null) Object.assign(told, new Told());
+      else if (told.last !== before) tries = 0; // it got on: what is lost now is lost for the first time
       await later(Math.min(500 * 2 ** tries, 8000));
     }
     await ended(told, view);
   } catch (problem) {
+    if (asksIn(problem)) return gate(problem);
     told.state = "failed";
     view.show(told);
     view.say(problem instanceof Refused ? problem.message : "The connection was lost. Load the page again.", "bad");
@@ -132,30 +142,38 @@ async function ended(told, view) {
 
 /** Something has to be decided: by the visitor, or by others, which is waited for. */
 async function waits(state, told, view) {
+  let answer = null;
+  for (let now = state; now?.status === "paused"; now = await api.run(run)) {
+    const body = await decided(now, told, view);
+    if (!body) continue;
+    told.state = "working";
+    view.draw();
+    answer = await api.decide(run, body).catch((problem) => {
+      view.say(problem instanceof Refused ? problem.message : LOST, "bad");
+    });
+    if (answer) break;
+  }
+  told.state = "working";
+  await follow(answer, told, view);
+}
+
+/** What the visitor decides; null when others have, or somebody has stopped the run. */
+async function decided(state, told, view) {
   told.state = "paused";
   view.draw();
+  view.asks.replaceChildren();
   $("live").textContent = "A decision is needed.";
-  let over = false;
-  for (const pause of state.pauses ?? []) {
-    view.ask(pause, async (body) => {
-      over = true;
-      told.state = "working";
-      try {
-        await follow(await api.decide(run, body), told, view);
-      } catch (problem) {
-        view.say(problem.message, "bad");
-      }
-    });
-  }
-  while (!over) {
-    await later(PAUSED_MS);
-    if (over) return;
-    const now = await api.run(run).catch(() => null);
-    if (now && now.status !== "paused") {
-      told.state = "working";
-      await follow(null, told, view);
-      return;
+  let answered = null;
+  const answer = new Promise((done) => (answered = done));
+  for (const pause of state.pauses ?? []) view.ask(pause, answered);
+  for (;;) {
+    const body = await Promise.race([answer, later(PAUSED_MS)]);
+    if (body) {
+      view.say("");
+      return body;
     }
+    const now = await api.run(run).catch(() => null);
+    if (now && now.status !== "paused") return null;
   }
 }
 
@@ -163,19 +181,20 @@ async function waits(state, told, view) {
 
 async function say() {
   const text = $("text").value;
-  if (run && !$("stop").hidden) return;
-  if (!text.trim() && !files.length) return;
+  if (!$("stop").hidden || (!text.trim() && !files.length)) return;
   notice("");
-  const sent = { input: text, ...(files.length && { files: await Promise.all(files.map(packed)) }) };
-  const name = conversation.get();
-  if (name) sent.conversationId = name;
   busy(true);
+  run = null;
+  sending = new AbortController();
+  const name = conversation.get();
   let answer;
   try {
-    answer = await api.say(sent);
+    const sent = { input: text, ...(files.length && { files: await Promise.all(files.map(packed)) }) };
+    if (name) sent.conversationId = name;
+    answer = await api.say(sent, sending.signal);
   } catch (problem) {
     busy(false);
-    return refused(problem);
+    return sending.signal.aborted ? undefined : refused(problem);
   }
   run = answer.headers.get("X-Run-Id");
   if (!name) conversation.set(answer.headers.get("X-Conversation-Id"));
@@ -194,10 +213,13 @@ async function say() {
 }
 
 function refused(problem) {
-  if (!(problem instanceof Refused)) return notice("The server cannot be reached. Try again.");
-  if (problem.code.startsWith("auth_required_")) return gate(problem);
+  if (problem instanceof DOMException && problem.name === "NotReadableError") {
+    return notice("A file cannot be read. Leave it out, or choose it once more.");
+  }
+  if (!(problem instanceof Refused)) return notice(LOST);
+  if (asksIn(problem)) return gate(problem);
   const wait = problem.status === 429 && problem.retry ? ` Try again in ${words(problem.retry)}.` : "";
-  return notice(`${problem.message}${wait}`);
+  return notice(`${WORDS[problem.code] ?? problem.message}${wait}`);
 }
 
 function words(seconds) {
@@ -240,7 +262,13 @@ function grow() {
 
 let email = "";
 
+function asksIn(problem) {
+  return problem instanceof Refused && problem.code.startsWith("auth_required_");
+}
+
+/** Ask the visitor in. What was shown goes: who comes in now may be somebody else. */
 function gate(problem) {
+  $("messages").replaceChildren();
   const kind = problem.code.slice("auth_required_".length);
   if (kind === "sso") {
     const link = $("sso-link");
@@ -277,7 +305,7 @@ function form(id, act) {
 }
 
 function gateWords(problem) {
-  if (!(problem instanceof Refused)) return "The server cannot be reached. Try again.";
+  if (!(problem instanceof Refused)) return LOST;
   if (problem.code === "auth_required_password") return "This password is wrong.";
   if (problem.code === "auth_required_email") return "This code is wrong, or no longer of use.";
   return problem.message;
@@ -308,7 +336,7 @@ async function enter() {
   try {
     config = await api.config();
   } catch (problem) {
-    if (problem instanceof Refused && problem.code.startsWith("auth_required_")) return gate(problem);
+    if (asksIn(problem)) return gate(problem);
     only("none");
     return notice(problem instanceof Refused ? problem.message : "The server cannot be reached. Load the page again.");
   }
@@ -328,6 +356,7 @@ async function recall() {
     items = (await api.said(name)).items.reverse();
   } catch (problem) {
     if (problem.status === 404) conversation.set(null);
+    else refused(problem);
     return;
   }
   for (const item of items) {
@@ -355,7 +384,7 @@ $("text").addEventListener("keydown", (event) => {
   event.preventDefault();
   say();
 });
-$("stop").addEventListener("click", () => api.stop(run).catch(refused));
+$("stop").addEventListener("click", () => (run ? api.stop(run).catch(refused) : sending.abort()));
 $("anew").addEventListener("click", () => {
   conversation.set(null);
   run = null;
@@ -366,7 +395,11 @@ $("anew").addEventListener("click", () => {
   $("text").focus();
 });
 $("leave").addEventListener("click", async () => {
-  await api.leave().catch(() => {});
+  try {
+    await api.leave();
+  } catch (problem) {
+    return refused(problem);
+  }
   conversation.set(null);
   location.reload();
 });

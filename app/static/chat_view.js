@@ -2,9 +2,12 @@
 //
 // Law of this file: every text of a visitor, a model or a tool becomes a text node, or goes through markdown.js.
 
+import { values } from "./event_stream.js";
 import { Growing } from "./markdown.js";
 
 const TOOL_WORDS = { running: "is used", success: "was used", error: "failed", cancelled: "was stopped" };
+
+const EMPTY = "The answer is empty.";
 
 export function make(name, kind, ...inside) {
   const element = document.createElement(name);
@@ -56,24 +59,28 @@ export class Answer {
     );
     this.growing = new Map();
     this.due = 0;
+    this.cost = 0;
     this.told = null;
   }
 
-  /** Show how it stands; at most once in a frame of the screen. */
+  /** Show how it stands; at most once in a frame of the screen, and what is long less often, so that the page is free. */
   show(told) {
     const first = !this.told;
     this.told = told;
     if (first) return this.draw();
     if (this.due) return;
-    this.due = requestAnimationFrame(() => {
-      this.due = 0;
-      this.draw();
-    });
+    const soon = () =>
+      requestAnimationFrame(() => {
+        this.due = 0;
+        this.draw();
+      });
+    this.due = setTimeout(soon, this.cost < 10 ? 0 : 3 * this.cost);
   }
 
   draw() {
     const told = this.told;
     if (!told) return;
+    const began = performance.now();
     const follow = atEnd();
     this.drawTexts(told);
     this.drawAside(told);
@@ -81,6 +88,7 @@ export class Answer {
     this.element.classList.toggle("working", told.state === "working");
     this.element.setAttribute("aria-busy", String(told.state === "working"));
     if (follow) toEnd();
+    this.cost = performance.now() - began;
   }
 
   drawTexts(told) {
@@ -123,6 +131,7 @@ export class Answer {
       ),
     );
     if (told.error) this.say(told.error.message, "bad");
+    else if (told.state === "done" && !told.text() && !told.values().length) this.say(EMPTY);
   }
 
   /** A line below it. */
@@ -175,7 +184,7 @@ export function complete(item) {
     answer.body.append(grown.element);
     grown.show(text);
   }
-  const rest = Object.values(item.output ?? {}).flatMap((paths) => Object.entries(paths));
+  const rest = values(item.output);
   answer.more.append(
     ...rest.map(([name, value]) =>
       make(
@@ -187,6 +196,7 @@ export function complete(item) {
     ),
   );
   if (item.error) answer.say(item.error.message, "bad");
+  else if (!item.answers.length && !rest.length) answer.say(EMPTY);
   return answer;
 }
 

@@ -85,8 +85,13 @@ export class Told {
 
   /** Values that were selected and are no text of a block. */
   values() {
-    const output = this.final?.output;
-    if (!output || typeof output !== "object") return [];
-    return Object.values(output).flatMap((paths) => (paths && typeof paths === "object" ? Object.entries(paths) : []));
+    return values(this.final?.output);
   }
+}
+
+/** What an output holds, `[name, value]`, but for what is empty. */
+export function values(output) {
+  if (!output || typeof output !== "object") return [];
+  const all = Object.values(output).flatMap((paths) => (paths && typeof paths === "object" ? Object.entries(paths) : []));
+  return all.filter(([, value]) => value !== "" && value !== null);
 }

@@ -5,18 +5,23 @@
 // image becomes a link. Any text at all is drawn, in time linear in its length.
 
 const SAFE = /^(?:https?:\/\/|mailto:)[^\s\u0000-\u001f]+$/i;
-const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?(?:\s+#+)?\s*$/;
+// Each can match a line in one way alone: where two can take the same blanks, a long line takes for ever to refuse.
+const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))(?=[^`]*$)\s*([\w+#.-]*)/;
+const HEADING = /^ {0,3}(#{1,6})(?:\s|$)/;
 const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
-const ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(?:\s+(.*))?$/;
+const ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(?:\s+(\S[^]*)?)?$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
-const ALIGNS = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+const ALIGNS = /^ {0,3}\|?(?:\s*:?-+:?\s*\|)*\s*:?-+:?\s*\|?$/;
 /** How deep quotes and lists may lie in one another, and how deep words may be marked; deeper they are text. */
 const DEEPEST = 8;
 
+/** An element with what is inside: nodes and texts, or lists of them, which may be too long to be arguments. */
 function make(name, ...inside) {
-  const element = document.createElement(name);
-  element.append(...inside);
+  return filled(document.createElement(name), inside.flat());
+}
+
+function filled(element, nodes) {
+  for (const node of nodes) element.append(node);
   return element;
 }
 
@@ -44,7 +49,7 @@ function at(pattern, text, place) {
 
 function linked(address, inside) {
   if (!SAFE.test(address)) return null;
-  const element = make("a", ...inside);
+  const element = make("a", inside);
   element.href = address;
   element.target = "_blank";
   element.rel = "noopener noreferrer nofollow ugc";
@@ -102,7 +107,7 @@ function special(text, place, depth, none) {
   for (const [mark, name] of MARKS) {
     if (!text.startsWith(mark, place)) continue;
     const end = closing(text, place, mark, none);
-    if (end >= 0) return [make(name, ...words(text.slice(place + mark.length, end), depth - 1)), end + mark.length];
+    if (end >= 0) return [make(name, words(text.slice(place + mark.length, end), depth - 1)), end + mark.length];
   }
   return null;
 }
@@ -149,15 +154,15 @@ function table(head, aligns, rows) {
   const draw = (name, line) =>
     make(
       "tr",
-      ...cells(line)
+      cells(line)
         .slice(0, sides.length)
         .map((cell, column) => {
-          const element = make(name, ...words(cell));
+          const element = make(name, words(cell));
           if (sides[column]) element.className = sides[column];
           return element;
         }),
     );
-  const whole = make("table", make("thead", draw("th", head)), make("tbody", ...rows.map((row) => draw("td", row))));
+  const whole = make("table", make("thead", draw("th", head)), make("tbody", rows.map((row) => draw("td", row))));
   const box = make("div", whole);
   box.className = "wide";
   box.tabIndex = 0;
@@ -201,12 +206,20 @@ function list(lines, place, depth) {
       inside.push(line.slice(Math.min(lead, indent)));
       next += 1;
     }
-    items.push(make("li", ...(depth > 0 ? blocks(inside, depth - 1, true) : [inside.join("\n")])));
+    items.push(make("li", depth > 0 ? blocks(inside, depth - 1, true) : inside.join("\n")));
     while (next < lines.length && !lines[next].trim() && ITEM.test(lines[next + 1] ?? "")) next += 1;
   }
-  const element = make(ordered ? "ol" : "ul", ...items);
+  const element = make(ordered ? "ol" : "ul", items);
   if (ordered && parseInt(first[2], 10) !== 1) element.start = parseInt(first[2], 10);
   return [element, next];
+}
+
+/** What a heading says, without the signs that may close it. */
+function titled(line, [begin]) {
+  const text = line.slice(begin.length).trim();
+  let end = text.length;
+  while (text[end - 1] === "#") end -= 1;
+  return end === 0 || /\s/.test(text[end - 1]) ? text.slice(0, end).trimEnd() : text;
 }
 
 /** Whether a line begins a block by itself, so that it ends a paragraph. */
@@ -220,7 +233,7 @@ function block(lines, place, depth) {
   if (found) return fenced(lines, place, found);
   found = HEADING.exec(line);
   // A page has its own heading: what a model calls one begins below it.
-  if (found) return [make(`h${Math.min(found[1].length + 1, 6)}`, ...words(found[2] ?? "")), place + 1];
+  if (found) return [make(`h${Math.min(found[1].length + 1, 6)}`, words(titled(line, found))), place + 1];
   if (RULE.test(line)) return [make("hr"), place + 1];
   if (depth > 0 && QUOTE.test(line)) {
     const inside = [];
@@ -229,17 +242,17 @@ function block(lines, place, depth) {
       inside.push(found[1]);
       next += 1;
     }
-    return [make("blockquote", ...blocks(inside, depth - 1)), next];
+    return [make("blockquote", blocks(inside, depth - 1)), next];
   }
   if (depth > 0 && ITEM.test(line)) return list(lines, place, depth);
-  if (line.includes("|") && ALIGNS.test(lines[place + 1] ?? "") && cells(lines[place + 1]).length === cells(line).length) {
+  if (line.includes("|") && ALIGNS.test((lines[place + 1] ?? "").trimEnd()) && cells(lines[place + 1]).length === cells(line).length) {
     let next = place + 2;
     while (next < lines.length && lines[next].includes("|")) next += 1;
     return [table(line, lines[place + 1], lines.slice(place + 2, next)), next];
   }
   let next = place + 1;
   while (next < lines.length && lines[next].trim() && !begins(lines[next]) && !ITEM.test(lines[next])) next += 1;
-  return [make("p", ...words(lines.slice(place, next).join("\n").trim())), next];
+  return [make("p", words(lines.slice(place, next).join("\n").trim())), next];
 }
 
 function blocks(lines, depth, tight = false) {
@@ -255,8 +268,7 @@ function blocks(lines, depth, tight = false) {
     place = next;
   }
   // "- one" is no paragraph in a list.
-  if (tight && elements[0]?.tagName === "P") elements.splice(0, 1, ...elements[0].childNodes);
-  return elements;
+  return tight && elements[0]?.tagName === "P" ? [...elements[0].childNodes, ...elements.slice(1)] : elements;
 }
 
 /** The elements of a whole text. */
@@ -289,11 +301,11 @@ export class Growing {
     const children = this.element.childNodes;
     while (children.length > this.kept) this.element.lastChild.remove();
     if (end > this.settled) {
-      this.element.append(...draw(text.slice(this.settled, end)));
+      filled(this.element, draw(text.slice(this.settled, end)));
       this.settled = end;
       this.kept = children.length;
     }
-    this.element.append(...draw(text.slice(this.settled)));
+    filled(this.element, draw(text.slice(this.settled)));
   }
 
   boundary() {

@@ -46,6 +46,7 @@ SCRIPTS = {
     "rich": [{"thinking": f"Let me {ATTACK} see."}, {"text": ANSWER, "chunk": 7}],
     "looker": [{"text": "Let me look. "}, {"tool_call": {"name": "clock", "arguments": {}}}],
     "slow": [{"text": "Begun. "}, {"stall": True}],
+    "mute": [{"finish": "stop"}],
 }
 
 
@@ -288,3 +289,94 @@ def test_the_page_holds_nothing_of_the_chat(server: Studio, rich: str) -> None:
     assert "default-src 'none'" in policy
     assert "script-src 'self';" in policy
     assert "unsafe" not in policy
+
+
+def test_any_text_is_drawn_in_linear_time(page: Page, rich: str) -> None:
+    # Each of these lines held a page for minutes: several parts of one pattern could take the same characters.
+    page.open(rich)
+    drawn = page.js(
+        """import(document.querySelector("script").src.replace("chat.js", "markdown.js")).then(({ draw }) => {
+            const many = " ".repeat(200000), long = "a".repeat(200000);
+            const texts = ["a | b\\n-" + many + "x", "# a" + many + "b #", "# " + many + "x\\u2028y",
+                "- " + many + "a\\u2028", "```" + long + "```", "~".repeat(200000) + "`", "`a` ".repeat(150000)];
+            return texts.map((text) => draw(text).map((element) => element.tagName).join(" "));
+        })"""
+    )
+    assert drawn == ["P UL", "H2", "H2", "UL", "P", "P", "P"]
+    heads = page.js(
+        """import(document.querySelector("script").src.replace("chat.js", "markdown.js")).then(({ draw }) =>
+            draw("# one #\\n## two # three\\n###\\n#four\\n# five#\\n\\n| a | b |\\n|---|:-:|\\n| 1 | 2 |")
+                .map((element) => `${element.tagName} ${element.textContent}`))"""
+    )
+    assert heads == ["H2 one", "H3 two # three", "H4 ", "P #four", "H2 five#", "DIV ab12"]
+
+
+def test_a_message_is_sent_once_however_often_it_is_asked_for(page: Page, server: Studio) -> None:
+    page.open(chat(server, "once", document("scripted/slow")))
+    page.wait("!document.getElementById('say').hidden")
+    page.js(
+        "document.getElementById('text').value = 'Only once',"
+        " [1, 2, 3].forEach(() => document.getElementById('say').requestSubmit())"
+    )
+    page.wait("document.querySelector('.answer .text')?.textContent === 'Begun.'")
+    assert len(ask(server, "GET", "/api/runs?status=running")["items"]) == 1
+    assert page.js("document.querySelectorAll('.asked').length") == 1
+    page.js("document.getElementById('stop').click()")
+    page.wait(DONE + "1")
+
+
+def test_an_answer_without_a_word_is_told(page: Page, server: Studio) -> None:
+    url = chat(server, "mute", document("scripted/mute"))
+    page.open(url)
+    say(page, "Say nothing")
+    for place in ("live", "reloaded"):
+        page.wait(DONE + "1")
+        assert page.js("document.querySelector('.answer .foot').innerText") == "The answer is empty.", place
+        assert page.js("document.querySelectorAll('.answer .value').length") == 0, place
+        page.open(url)
+
+
+def decides(page: Page, text: str) -> None:
+    page.wait("document.querySelector('.review textarea') !== null")
+    page.js(f"document.querySelector('.review textarea').value = {json.dumps(text)}")
+    page.js("document.querySelector('.review button.main').click()")
+
+
+def test_a_run_that_goes_on_after_a_decision_can_be_stopped(page: Page, server: Studio) -> None:
+    workflow = fit_to_send()
+    answers = {"model": "scripted/slow", "prompt": "{{ input.message }}"}
+    workflow["blocks"][2] = {"id": "sent", "type": "agent", "config": answers}
+    added = page.call(
+        "Page.addScriptToEvaluateOnNewDocument",  # so that what the page waits for is not waited for here
+        source="const real = setTimeout; window.setTimeout = (act, ms) => real(act, ms === 5000 ? 50 : ms);"
+        "window.asked = 0; const get = fetch; window.fetch = (...sent) => (window.asked++, get(...sent));",
+    )["identifier"]
+    page.open(chat(server, "goes-on", workflow))
+    say(page, "Dear Ada")
+    page.wait("document.querySelector('.review') !== null && asked > 4")
+    decides(page, "Dear Bob")
+    page.wait("document.querySelector('.answer .text').textContent === 'Begun.'")
+    asked = page.js("new Promise((done) => real(() => done(asked), 500))")
+    assert page.js("asked") == asked, "nobody waits for a decision any more"
+    assert page.js("document.getElementById('stop').hidden") is False
+    page.js("document.getElementById('stop').click()")
+    page.wait(DONE + "1")
+    page.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
+
+
+def test_what_was_decided_elsewhere_meanwhile_is_followed(page: Page, server: Studio) -> None:
+    page.open(chat(server, "elsewhere", fit_to_send(), outputs=["sent.text"]))
+    say(page, "Dear Ada")
+    page.wait("document.querySelector('.review textarea') !== null")
+    run = ask(server, "GET", "/api/runs?status=paused")["items"][0]["runId"]
+    sse.request(
+        server.port,
+        "POST",
+        f"/api/runs/{run}/resume",
+        b'{"decision": "edit", "text": "Dear Cy"}',
+        {"X-API-Key": server.key, "Content-Type": "application/json"},
+    )
+    decides(page, "Dear Bob")
+    page.wait(DONE + "1")
+    page.wait("document.querySelector('.answer').textContent.includes('Dear Cy')")
+    page.errors[:] = [error for error in page.errors if "409" not in error]
