@@ -109,9 +109,7 @@ DONE = "!document.querySelector('.working') && document.querySelectorAll('.answe
 def forget(page: Page, url: str) -> None:
     """As a browser that was never here."""
     page.call("Network.clearBrowserCookies")
-    page.open(url.replace("/chat/", "/static/chat.css?"))
-    page.js("localStorage.clear()")
-    page.open("about:blank")
+    page.call("Storage.clearDataForOrigin", origin=url.partition("/chat/")[0], storageTypes="local_storage")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
