@@ -52,6 +52,22 @@ def workflow(server: Studio) -> str:
     return server.deploy(DOCUMENT)
 
 
+@pytest.fixture(scope="module")
+def chat(server: Studio, workflow: str) -> str:
+    """The slug of a chat behind a password."""
+    made = {
+        "workflowId": workflow,
+        "slug": "help",
+        "title": "Help",
+        "authType": "password",
+        "password": "open sesame",
+    }
+    headers = {"Content-Type": "application/json", "X-API-Key": server.key}
+    status, _, body = sse.request(server.port, "POST", "/api/chats", json.dumps(made).encode(), headers)
+    assert status == 201, body
+    return "help"
+
+
 @pytest.fixture
 def port(server: Studio, tmp_path: Path) -> Iterator[int]:
     short = {"proxy_read_timeout 60s;": "proxy_read_timeout 3s;"}
@@ -152,6 +168,26 @@ def test_too_large_a_body_gets_the_answer_of_studio(port: int, server: Studio, w
     assert status == 413
     assert headers["Content-Type"].startswith("application/json")
     assert b"payload_too_large" in body
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "status", "code"), [(13, 401, b"auth_required_password"), (73, 413, b"payload_too_large")]
+)
+def test_large_messages_of_chats_get_the_answer_of_studio(
+    port: int, server: Studio, chat: str, mebibytes: int, status: int, code: bytes
+) -> None:
+    """13 MiB are more than other routes take, and 73 more than chats do."""
+    entry = {"Content-Type": "application/json"}
+    if status == 413:  # nobody who is not in gets as far as this
+        entry["X-Studio-Visitor"] = "new"
+        password = b'{"password": "open sesame"}'
+        _, headers, _ = sse.request(port, "POST", f"/api/chat/{chat}/session", password, entry)
+        entry["X-Studio-Visitor"] = headers["X-Studio-Visitor"]
+    body = b'{"input": "' + b"x" * (mebibytes << 20) + b'"}'
+    answer = sse.request(port, "POST", f"/api/chat/{chat}", body, entry)
+    assert answer[0] == status
+    assert answer[1]["Content-Type"].startswith("application/json")
+    assert code in answer[2]
 
 
 def test_a_person_decides_by_a_link_of_which_no_log_keeps_the_address(
