@@ -37,7 +37,7 @@ test: $(DEV_READY)
 	$(PY) -m pytest $(TESTS)
 
 api-test: $(DEV_READY)
-	STUDIO_API_EXAMPLES=$${STUDIO_API_EXAMPLES:-200} $(PY) -m pytest tests/api -q $(ARGS)
+	STUDIO_API_EXAMPLES=$${STUDIO_API_EXAMPLES:-200} $(PY) -m pytest tests/api -q -o faulthandler_timeout=0 $(ARGS)
 
 check: $(DEV_READY)
 	$(VENV)/bin/ruff check .
