@@ -35,6 +35,8 @@ if t.TYPE_CHECKING:
 MAX_MESSAGE = 72 * 1024 * 1024
 #: Most messages of more than 10 MiB that a process takes in at once: each needs several times its size.
 MOST_LARGE = 4
+#: Of them, from one address: who sends slowly holds his place for minutes, and shall not hold everybody's.
+MOST_LARGE_OF_ONE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Talk:
     def __init__(self, app: Flask, services: Services) -> None:
         self._services = services
         self._door = door(app)
-        self._large = 0
+        self._large: list[str] = []
 
     def __call__(self, slug: str) -> Response:
         """Check, enter the conversation, start, and answer."""
@@ -103,14 +105,15 @@ class Talk:
     @contextmanager
     def _room(self) -> Iterator[None]:
         """:raises ApiError: 503 ``at_capacity``: as many large messages as may be are being taken in."""
-        if self._large >= MOST_LARGE:
+        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        if len(self._large) >= MOST_LARGE or self._large.count(address) >= MOST_LARGE_OF_ONE:
             message = "Too many large messages are being sent at this moment; try again."
             raise ApiError(503, "at_capacity", message, headers={"Retry-After": "10"})
-        self._large += 1
+        self._large.append(address)
         try:
             yield
         finally:
-            self._large -= 1
+            self._large.remove(address)
 
     # -- the run -----------------------------------------------------------------------------
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -151,3 +154,22 @@ def test_a_file_reaches_the_model(served: Studio, model: Vendor) -> None:
         assert b'"chunk":"Rex."' in stream.body()
     [item] = visitor.call("GET", f"/conversations/{name}")[1]["items"]
     assert item["files"] == [{"name": "dog.md", "type": "text/plain"}]
+
+
+def test_who_sends_large_messages_slowly_holds_no_other_address_up(served: Studio) -> None:
+    head = f"POST /api/chat/stays HTTP/1.1\r\nHost: x\r\nContent-Length: {12 << 20}\r\n"
+    with ExitStack() as held:
+        for _ in range(24):
+            sock = held.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            sock.sendall(f"{head}Content-Type: application/json\r\n\r\n{{".encode())
+        wait_until(lambda: {_large(served, "127.0.0.1") for _ in range(4)} == {503}, "its places are taken")
+        assert {_large(served, "127.0.0.2") for _ in range(4)} == {400}, "taken in, and found to be wrong"
+
+
+def _large(served: Studio, address: str) -> int:
+    """The status of a large message without anything in it."""
+    link = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30, source_address=(address, 0))
+    with closing(link):
+        body = b"{" + b" " * (11 << 20) + b"}"
+        link.request("POST", "/api/chat/stays", body, {"Content-Type": "application/json"})
+        return link.getresponse().status
