@@ -29,8 +29,6 @@ Task: t.TypeAlias = "Greenlet[..., t.Any]"
 
 #: Seconds that greenlets of a cancelled scope get for their clean-up before they are abandoned.
 CLEANUP_S = 5.0
-#: Any time that is not none.
-_MOMENT_S = 0.0001
 
 
 class Cancelled(BaseException):
@@ -378,12 +376,3 @@ def spawn_service(fn: Callable[..., t.Any], *args: t.Any) -> Task:
 def stop_service(greenlet: Task) -> None:
     """End a background greenlet made by :func:`spawn_service`."""
     greenlet.kill(block=False)
-
-
-def give_way() -> None:
-    """Let others go on in the middle of long work, those too that wait for a socket or a timer.
-
-    ``gevent.sleep(0)`` lets only those go on that wait for nothing: the hub looks at sockets and timers after fifty
-    such turns.
-    """
-    gevent.sleep(_MOMENT_S)

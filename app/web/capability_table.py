@@ -15,7 +15,7 @@ from flask import Flask, current_app
 
 from app import encoding
 from app.engine import model_lists
-from app.engine.scope import give_way
+from app.engine.giving_way import give_way
 from app.web.capability_query import Query, Row, searched, select
 from plugins import capabilities as facts
 from plugins.registry import Registry

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from flask import Blueprint, Flask, Response, current_app, request
 
 from app import __version__, encoding
-from app.engine.scope import RunScope, give_way
+from app.engine.giving_way import give_way
+from app.engine.scope import RunScope
 from app.web.auth import CREDENTIALS
 from app.web.http import services
 from app.web.pages import HEADERS as PAGE_HEADERS

@@ -66,9 +66,10 @@ class Findings:
 class ConfigChecks:
     """Compiles blocks one by one, and remembers which names their templates read."""
 
-    def __init__(self, known: Known, findings: Findings) -> None:
+    def __init__(self, known: Known, findings: Findings, pause: Callable[[], None]) -> None:
         self._known = known
         self._findings = findings
+        self._pause = pause
         self._reads: list[tuple[str, str, tuple[str, ...]]] = []
 
     def block(self, entry: BlockShape, index: int) -> CompiledBlock | None:
@@ -114,6 +115,7 @@ class ConfigChecks:
         :param blocks: ids of the document's blocks.
         """
         for path, source, names in self._reads:
+            self._pause()
             template = inspect(source)
             for name in template.unknown:
                 if name not in names:

@@ -10,24 +10,27 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing as t
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from app.errors import Problem, ValidationFailed
 from app.redaction.loading import load_policy
 from app.schemas import derive
 from app.schemas.paths import did_you_mean, in_document_order, join, shown
 from app.workflows import edge_rules, graph, regions, secret_places
-from app.workflows.compiled import CompiledWorkflow, Edge, WorkflowSettings
+from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.config_checks import CheckAgent, CheckModel, ConfigChecks, Findings, Known
 from app.workflows.document import parse
 from app.workflows.mcp_entries import NO_SERVERS
 from app.workflows.shapes import COMMON_KEYS, BlockShape, DocumentShape, EdgeShape
+from plugins import wording
 from plugins.spec.blocks import BlockType
 from plugins.spec.mcp import McpServers
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_BLOCKS = 500
 MAX_EDGES = 2_000
+#: Of how many different names of a document it is told what was probably meant.
+_HINTS = 50
 
 
 def compile_document(
@@ -42,6 +45,7 @@ def compile_document(
     servers: McpServers = NO_SERVERS,
     check_embedding: CheckModel | None = None,
     held_tools: Collection[str] = (),
+    pause: Callable[[], None] = lambda: None,
 ) -> CompiledWorkflow:
     """Check a document and make of it what the engine runs.
 
@@ -56,14 +60,16 @@ def compile_document(
     :param servers: the MCP servers it may use.
     :param check_embedding: as ``check_model``, of models that make vectors; None: not judged.
     :param held_tools: the registered tools whose calls a person has to allow.
+    :param pause: called now and then, so that others may go on.
     :raises ValidationFailed: with every problem.
     """
     known = Known(
         block_types, check_model, tool_names, check_agent, detectors, servers, check_embedding, held_tools
     )
-    work = _Compiler(known)
+    work = _Compiler(known, pause)
     tree = parse(document)
-    compiled = work.compile(tree, settings or WorkflowSettings())
+    with wording.at_most(_HINTS):
+        compiled = work.compile(tree, settings or WorkflowSettings())
     if compiled is None:
         problems = in_document_order(tree, work.findings.problems)
         raise ValidationFailed(problems, warnings=in_document_order(tree, work.findings.warnings))
@@ -73,12 +79,13 @@ def compile_document(
 class _Compiler:
     """One pass over one document; its problems and warnings are in ``findings``."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, pause: Callable[[], None]) -> None:
         self._types = known.block_types
+        self._pause = pause
         self._servers = known.servers
         self._detectors = known.detectors
         self.findings = Findings()
-        self._configs = ConfigChecks(known, self.findings)
+        self._configs = ConfigChecks(known, self.findings, pause)
 
     def compile(self, tree: dict[str, t.Any], defaults: WorkflowSettings) -> CompiledWorkflow | None:
         """The workflow, or None when problems were found."""
@@ -92,7 +99,7 @@ class _Compiler:
         self._duplicates(entries)
         types = {e.id: self._types.get(e.type) for e in entries if e is not None}
         edges = self._edges(raw_edges, types, all_known=None not in entries)
-        blocks = [self._configs.block(e, index) for index, e in enumerate(entries) if e is not None]
+        blocks = list(self._blocks(entries))
         good = [block for block in blocks if block is not None]
         containers = {block.id: block.bodies for block in good if block.bodies}
         entry = self._graph(entries, types, edges, containers)
@@ -123,6 +130,12 @@ class _Compiler:
             secrets=tuple(self._secrets(entries)),
         )
 
+    def _blocks(self, entries: list[BlockShape | None]) -> t.Iterator[CompiledBlock | None]:
+        for index, entry in enumerate(entries):
+            self._pause()
+            if entry is not None:
+                yield self._configs.block(entry, index)
+
     def _secrets(self, entries: list[BlockShape | None]) -> t.Iterator[tuple[str, str]]:
         for index, entry in enumerate(entries):
             if entry is not None:
@@ -152,6 +165,7 @@ class _Compiler:
         return chosen
 
     def _entry(self, raw: t.Any, index: int) -> BlockShape | None:
+        self._pause()
         path = join("blocks", index)
         entry, problems = derive.load(BlockShape, raw, path)
         if isinstance(raw, Mapping):
@@ -194,6 +208,7 @@ class _Compiler:
         found: dict[str, Edge] = {}
         seen: set[Edge] = set()
         for index, raw in enumerate(raw_edges):
+            self._pause()
             path = join("edges", index)
             entry, problems = derive.load(EdgeShape, raw, path)
             self.findings.problems += problems

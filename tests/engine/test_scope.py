@@ -11,7 +11,8 @@ from gevent.event import Event
 from gevent.monkey import get_original
 
 from app.engine.gate import FlowGate
-from app.engine.scope import Cancelled, RunScope, gather, give_way
+from app.engine.giving_way import give_way, giving_way
+from app.engine.scope import Cancelled, RunScope, gather
 from app.engine.threads import ToolThreads
 from providers.spec import ProviderError
 
@@ -227,3 +228,14 @@ def test_giving_way_lets_those_go_on_who_wait_for_a_socket() -> None:
             give_way()
         assert heard == [b"x"]
         reader.join()
+
+
+def test_long_work_gives_way_when_it_has_gone_on_for_long_enough() -> None:
+    times = iter([0.0, 0.004, 0.006, 0.010, 0.0101, 0.016, 0.017])
+    given: list[str] = []
+    step = giving_way(lambda: next(times), lambda: given.append("way"))
+    counts = []
+    for _ in range(4):
+        step()
+        counts.append(len(given))
+    assert counts == [0, 1, 1, 2]  # at 6 ms, and 6 ms after it went on at 10 ms

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app import encoding
-from app.errors import ValidationFailed
 from app.workflows.compiled import WorkflowSettings
 from app.workflows.document import parse
 from tests.workflows.kit import START_BLOCK, agent, chain, compiled, problems, told
@@ -51,6 +50,25 @@ settings: {timeout_s: 300, on_disconnect: cancel, disconnect_grace_s: 0, durable
 def test_one_agent_alone_is_a_workflow():
     workflow = compiled({"blocks": [agent()]})
     assert (workflow.entry, workflow.name, workflow.edges) == ("a", "Untitled", ())
+
+
+def test_what_was_meant_is_told_of_the_first_fifty_names_and_wherever_one_comes_back():
+    """To look for one among hundreds takes milliseconds, and a document may have thousands."""
+    blocks = [agent(f"agent_{number}") for number in range(100)]
+    edges = [{"source": f"agnt_{number}", "target": "agent_0"} for number in (*range(100), 3)]
+    found = told({"name": "Test", "blocks": blocks, "edges": edges})
+    hints = [
+        f"edges[{place}].source" in found and "Did you mean" in found[f"edges[{place}].source"]
+        for place in range(101)
+    ]
+    assert hints == [True] * 50 + [False] * 50 + [True]
+    assert 'Did you mean "agent_3"' in found["edges[100].source"]
+
+
+def test_others_may_go_on_at_every_block_and_edge():
+    steps = []
+    compiled(chain(agent("a"), agent("b"), agent("c")), pause=lambda: steps.append("step"))
+    assert len(steps) == 2 * 3 + 2  # a block is read, and then judged
 
 
 def test_every_problem_is_told_at_once_in_document_order():
@@ -267,7 +285,11 @@ def test_a_problem_has_its_path_and_a_cure(document, path, cure):
         ({"memory": {"type": "conversation", "key": "x" * 201}}, "memory.key", "200"),
         ({"memory": {"type": "conversation", "key": "{{ input.user"}}, "memory.key", "template syntax"),
         ({"redact": {}}, "redact", None),
-        ({"redact": {"mode": "live", "detectors": ["email"], "mask": "<{kind}>", "applies": ["tools"]}}, "redact", None),
+        (
+            {"redact": {"mode": "live", "detectors": ["email"], "mask": "<{kind}>", "applies": ["tools"]}},
+            "redact",
+            None,
+        ),
         ({"redact": "strict"}, "redact", "object"),
         ({"redact": {"mode": "lax"}}, "redact.mode", "strict or live"),
         ({"redact": {"modus": "live"}}, "redact.modus", "mode"),
