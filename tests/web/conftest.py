@@ -15,6 +15,7 @@ from flask.testing import FlaskClient
 
 from app import config, create_app
 from app.store import Store
+from app.web import passwords
 from tests.support import databases, sse
 
 SCRIPTS = {
@@ -41,6 +42,7 @@ TOOL = {
     "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
     "result": {"found": "private answer"},
 }
+QUICK_HASH = "scrypt:1024:8:1"
 
 
 def document(model: str, *, settings: Mapping[str, t.Any] | None = None, **agent: t.Any) -> dict[str, t.Any]:
@@ -113,6 +115,24 @@ def _recorded(response: Response) -> Response:
     if changes and response.status_code < 400 and row.rule not in NO_CHANGES:
         assert g.get("recorded"), f"{row.method} {row.rule} leaves no row in the audit log"
     return response
+
+
+@pytest.fixture
+def slow_hashes() -> None:
+    """Passwords are hashed as they are outside tests: for those that look at the hash."""
+
+
+@pytest.fixture(autouse=True)
+def _quick_hashes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Passwords are hashed in some milliseconds, and not in a tenth of a second; see ``slow_hashes``."""
+    if "slow_hashes" in request.fixturenames:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_METHOD", QUICK_HASH)
+        _, rest = passwords._NOBODY.split("$", 1)
+        patch.setattr(passwords, "_NOBODY", f"{QUICK_HASH}${rest}")
+        yield
 
 
 @pytest.fixture
