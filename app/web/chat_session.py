@@ -12,14 +12,14 @@ from app.errors import ApiError
 from app.schemas.chat_codes import load_password
 from app.web import chat_gates, chat_origins, visitors
 from app.web.chat_config import door
-from app.web.http import json_response, read_nothing, read_object, services
+from app.web.http import MAX_ENTRANCE, json_response, read_nothing, read_object, services
 
 
 def begin(slug: str) -> Response:
     """Get in."""
     entrance = door(current_app)
     chat = entrance.find(slug)
-    body = load_password(read_object())
+    body = load_password(read_object(MAX_ENTRANCE))
     visitor = entrance.let_in(chat, {"password": body.password})
     ends = chat_gates.ends_at_ms(visitor)
     return json_response({"authType": chat.row.auth_type, **({"expiresAt": rfc3339(ends)} if ends else {})})

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from flask import g, request
 
 from app.web import cookies, signing
-from app.web.http import is_api, read_form, services
+from app.web.http import MAX_ENTRANCE, is_api, read_form, services
 
 #: The header that carries the token of a session, and the field of a form that does.
 HEADER = "X-CSRF-Token"
@@ -23,8 +23,6 @@ FIELD = "csrf_token"
 #: Seconds a form without a session can stay open.
 FORM_S = 12 * 3600
 
-#: Bytes of a form: two passwords, a token, a way back.
-_MOST_FORM = 64 * 1024
 _SESSION, _FORM = "csrf", "form"
 _COOKIE = "studio_form"
 
@@ -54,7 +52,7 @@ def form() -> t.Mapping[str, str]:
     """The fields of the form that was sent; the same when it is asked for again."""
     fields: t.Mapping[str, str] | None = g.get("form")
     if fields is None:
-        fields = g.form = read_form(_MOST_FORM)
+        fields = g.form = read_form(MAX_ENTRANCE)
     return fields
 
 

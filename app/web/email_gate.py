@@ -18,7 +18,7 @@ from app.schemas.chat_codes import load_given, load_wanted
 from app.web import chat_gates, mailer, tries, visitors
 from app.web.chat_config import door
 from app.web.digests import digest
-from app.web.http import json_response, read_object, services
+from app.web.http import MAX_ENTRANCE, json_response, read_object, services
 from app.web.tries import Limit
 
 if t.TYPE_CHECKING:
@@ -40,7 +40,7 @@ _SENT, _WRONG = "codes", "wrong codes"
 def send(slug: str) -> Response:
     """Send a code to an address, if it may get in: 202 either way."""
     chat = _chat(slug)
-    body = load_wanted(read_object())
+    body = load_wanted(read_object(MAX_ENTRANCE))
     if not mailer.can_send():
         raise ApiError(503, "gate_unavailable", "This chat cannot send e-mails now. Tell whoever runs it.")
     email = digest("chat email", chat.id, body.email)
@@ -68,7 +68,7 @@ def send(slug: str) -> Response:
 def redeem(slug: str) -> Response:
     """Let in who has the code."""
     chat = _chat(slug)
-    body = load_given(read_object())
+    body = load_given(read_object(MAX_ENTRANCE))
     limits = (
         Limit(f"otp-try:{chat.id}:{tries.network()}", WRONG_FROM_ONE, PERIOD_S, _WRONG),
         Limit(f"otp-try:{chat.id}", WRONG_OF_ALL, ALL_PERIOD_S, _WRONG, tries.closed(chat.slug)),

@@ -25,6 +25,12 @@ if t.TYPE_CHECKING:
 #: Most bytes of a request body (contract section 11).
 MAX_BODY = 10 * 1024 * 1024
 
+#: Most lists, objects and members of objects in a JSON body. Ten megabytes of brackets take seconds to read.
+MOST_PARTS = 300_000
+
+#: Bytes of a body that strangers send to get in: an address, a password.
+MAX_ENTRANCE = 64 * 1024
+
 #: Most fields of a form, and most unknown keys that are told.
 MOST_NAMES = 50
 
@@ -70,8 +76,8 @@ def read_object(most: int = MAX_BODY) -> dict[str, t.Any]:
     """The request's JSON object; an empty body is an empty object.
 
     :param most: bytes of it.
-    :raises ApiError: 413 over ``most``, 415 another content type, 400 ``invalid_json`` what is no JSON
-        object in UTF-8. A body without ``Content-Length`` (chunked) is bounded the same.
+    :raises ApiError: 413 over ``most`` or :data:`MOST_PARTS`, 415 another content type, 400 ``invalid_json`` what is
+        no JSON object in UTF-8. A body without ``Content-Length`` (chunked) is bounded the same.
     """
     data = read_bytes(most)
     return object_of(data) if data else {}
@@ -83,6 +89,7 @@ def object_of(data: bytes) -> dict[str, t.Any]:
     :raises ApiError: 415, 400; see :func:`read_object`.
     """
     _check_type(request.environ.get("CONTENT_TYPE", ""))
+    _check_parts(data)
     try:
         value = encoding.loads(data)
     except ValueError as error:
@@ -219,6 +226,22 @@ def _kind(value: t.Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return "array" if isinstance(value, list) else "string" if isinstance(value, str) else "number"
+
+
+def _check_parts(data: bytes) -> None:
+    """:raises ApiError: 413: to read it, and all that is done with it, would hold everybody else up for seconds."""
+    if len(data) > MOST_PARTS and _parts(data) > MOST_PARTS and _parts(_bare(data)) > MOST_PARTS:
+        message = f"The body has more than {MOST_PARTS} lists, objects and their members. Send less at once."
+        raise ApiError(413, "payload_too_large", message)
+
+
+def _parts(data: bytes) -> int:
+    return data.count(b"[") + data.count(b"{") + data.count(b":")
+
+
+def _bare(data: bytes) -> bytes:
+    """JSON without what is inside of its strings."""
+    return b"".join(data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
 
 
 def _check_type(header: str) -> None:

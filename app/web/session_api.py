@@ -17,7 +17,7 @@ from app.schemas.owner import PasswordBody, SignInBody
 from app.web import audit, csrf, guesses, passwords, sessions
 from app.web.auth import OWNER, caller
 from app.web.errors import unauthorized
-from app.web.http import json_response, read_object, services
+from app.web.http import MAX_ENTRANCE, json_response, read_object, services
 from app.web.sessions import Session
 from app.web.tries import give_back
 
@@ -144,7 +144,7 @@ _Body = t.TypeVar("_Body")
 
 
 def _read(cls: type[_Body]) -> _Body:
-    parsed, problems = derive.load(cls, read_object(), null_unset=False)
+    parsed, problems = derive.load(cls, read_object(MAX_ENTRANCE), null_unset=False)
     if parsed is None:
         raise ValidationFailed(problems)
     return parsed

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import typing as t
 
 import gevent
 import gevent.socket
 import pytest
 
+from app.web.http import MOST_PARTS
 from tests.web.conftest import Studio, assert_error, document
 
 LINE = "X-Studio-Stream-Protocol: agent-events-v1"
@@ -87,6 +89,25 @@ def test_no_body_is_an_empty_object(studio: Studio, workflow: str) -> None:
 def test_a_body_over_ten_mebibytes(studio: Studio, workflow: str) -> None:
     big = b'{"input": "' + b"x" * (11 * 1024 * 1024) + b'"}'
     assert_error(raw(studio, workflow, big), 413, "payload_too_large", says="10 MiB")
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["[" * 200 + "]" * 200, "{}", '{"a": 1}', '{"\\\\": "\\""}'],
+    ids=["deep", "objects", "members", "with escapes"],
+)
+def test_a_body_of_a_great_many_parts(studio: Studio, workflow: str, inside: str) -> None:
+    parts = inside.count("[") + inside.count("{") + inside.count(":")
+    many = ",".join([inside] * (MOST_PARTS // parts + 1))
+    refused = raw(studio, workflow, f'{{"input": [{many}]}}'.encode())
+    assert_error(refused, 413, "payload_too_large", says="300000 lists, objects and their members")
+
+
+@pytest.mark.parametrize("text", ["[{:", '\\"[{:', "\\\\[{:", '\\\\\\"[{:'])
+def test_what_is_inside_of_a_text_is_no_part(studio: Studio, workflow: str, text: str) -> None:
+    body = f'{{"input": "{text * MOST_PARTS}"}}'
+    assert json.loads(body)
+    assert raw(studio, workflow, body.encode()).status_code == 200
 
 
 def test_a_chunked_body_over_ten_mebibytes(studio: Studio, workflow: str) -> None:

@@ -383,6 +383,12 @@ def test_bodies_are_strict(studio: Studio, chat: ChatRow) -> None:
         assert_chat_error(answer, 400, "validation_failed")
 
 
+@pytest.mark.parametrize(("method", "path"), [("POST", "otp"), ("PUT", "otp"), ("POST", "session")])
+def test_what_strangers_send_is_small(studio: Studio, chat: ChatRow, method: str, path: str) -> None:
+    answer = studio.client.open(f"/api/chat/help/{path}", method=method, json={"email": "x" * 65536})
+    assert_chat_error(answer, 413, "payload_too_large")
+
+
 @pytest.mark.parametrize("auth_type", ["public", "password", "sso"])
 def test_other_chats_send_none(studio: Studio, chat: ChatRow, auth_type: str) -> None:
     make_chat(studio, auth_type, "other", allowed_emails=ALLOWED)

@@ -70,9 +70,15 @@ def test_what_strangers_send_as_a_form_is_bounded(
     assert_error(answer, status, code, says=says)
 
 
+def test_so_is_what_they_send_as_json(studio: Studio) -> None:
+    answer = studio.client.post("/api/session", json={"password": "x" * 65536})
+    assert_error(answer, 413, "payload_too_large", says="over 64 KiB")
+
+
 # -- the link ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("slow_hashes")
 def test_a_link_sets_the_password_signs_in_and_works_once(studio: Studio) -> None:
     path = link(studio)
     assert "This link works once" in studio.client.get(path).get_data(as_text=True)
@@ -271,6 +277,7 @@ def test_a_page_for_the_owner_leads_to_the_form_and_back(studio: Studio) -> None
 # -- guesses -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("slow_hashes")
 def test_no_password_and_a_wrong_one_are_one_answer_after_one_hash(
     new_studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
