@@ -30,13 +30,11 @@ class Finder(t.Protocol):
 
     :ivar mask: what stands in place of a match. :ivar longest: most characters of one.
     :ivar reach: characters before those it looks at that it has to see.
-    :ivar whole_numbers: whether it also looks at numbers as they stand in JSON.
     """
 
     mask: str
     longest: int
     reach: int
-    whole_numbers: bool
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The matches in ``text``, in order of their starts."""
@@ -48,7 +46,7 @@ class Finder(t.Protocol):
 class DetectorFinder:
     """See :class:`Finder`: a detector of a plugin."""
 
-    __slots__ = ("_detector", "_holds", "_may", "longest", "mask", "name", "reach", "whole_numbers")
+    __slots__ = ("_detector", "_holds", "_may", "longest", "mask", "name", "reach")
 
     def __init__(self, detector: Detector, mask: str) -> None:
         self._detector = detector
@@ -59,7 +57,6 @@ class DetectorFinder:
         self._holds = detector.holds if isinstance(detector, HoldsBack) else None
         # One that says what it holds knows where its matches begin; of another one all is kept that might matter.
         self.reach = 1 if self._holds is not None else self.longest + 1
-        self.whole_numbers = True
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """See :class:`Finder`. :raises DetectorFailed: it failed."""

@@ -18,7 +18,7 @@ _FEW, _LONG = 400, 200
 class KnownValues:
     """See :class:`app.redaction.finders.Finder`."""
 
-    __slots__ = ("_begins", "_heads", "longest", "mask", "reach", "whole_numbers")
+    __slots__ = ("_begins", "_clean", "_heads", "longest", "mask", "reach")
 
     def __init__(self, values: Iterable[str]) -> None:
         long_enough = {value for value in values if len(value) >= SHORTEST}
@@ -28,18 +28,21 @@ class KnownValues:
             if len(form) >= SHORTEST:
                 begins.setdefault(form[:SHORTEST], []).append(form)
         self._begins = begins
+        #: The last text in which none was found to begin: it is asked for twice.
+        self._clean = ""
         self._heads = frozenset(head[:size] for head in begins for size in range(1, SHORTEST))
         self.longest = max(map(len, forms), default=0)
         self.mask = MASK
         self.reach = 0
-        self.whole_numbers = True
 
     def __bool__(self) -> bool:
         return bool(self._begins)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """See :class:`app.redaction.finders.Finder`."""
-        found = []
+        found: list[tuple[int, int]] = []
+        if text == self._clean:
+            return found
         for place in self._candidates(text):
             for form in self._begins[text[place : place + SHORTEST]]:
                 if text.startswith(form, place):
@@ -51,12 +54,17 @@ class KnownValues:
     def hold(self, text: str) -> int:
         """See :class:`app.redaction.finders.Finder`."""
         size, begins, heads = len(text), self._begins, self._heads
-        for place in range(max(0, size - self.longest), size - SHORTEST + 1):
+        first = max(0, size - self.longest)
+        clean = not first
+        for place in range(first, size - SHORTEST + 1):
             forms = begins.get(text[place : place + SHORTEST])
             if forms is not None:
+                clean = False
                 rest = text[place:]
                 if any(len(form) > len(rest) and form.startswith(rest) for form in forms):
                     return place
+        if clean:
+            self._clean = text
         for place in range(max(0, size - SHORTEST + 1), size):
             if text[place:] in heads:
                 return place
