@@ -17,13 +17,14 @@ RUN_READY := $(VENV)/.studio-run
 DEV_READY := $(VENV)/.studio-dev
 DOCS_READY := $(VENV)/.studio-docs
 
-.PHONY: help serve test api-test check format docs generate bench clean
+.PHONY: help serve test api-test leak-test check format docs generate bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve      the server, on port 8000 or PORT, data under instance/"
 	@echo "make test       the tests; ARGS go to pytest"
 	@echo "make api-test   every route against its description, with many requests (STUDIO_API_EXAMPLES, 200)"
+	@echo "make leak-test  who is told what, with 10,000 random workflows (LEAK_CASES; LEAK_SEED plays the same again)"
 	@echo "make check      lint, format, types, layers, spelling, generated pages"
 	@echo "make format     let ruff mend what it can"
 	@echo "make docs       generated pages, then the site into docs/_build/html"
@@ -38,6 +39,9 @@ test: $(DEV_READY)
 
 api-test: $(DEV_READY)
 	STUDIO_API_EXAMPLES=$${STUDIO_API_EXAMPLES:-200} $(PY) -m pytest tests/api -q -o faulthandler_timeout=0 $(ARGS)
+
+leak-test: $(DEV_READY)
+	LEAK_CASES=$${LEAK_CASES:-10000} $(PY) -m pytest tests/leaks/test_leaks.py -q -rA --show-capture=stdout -p no:logging $(ARGS)
 
 check: $(DEV_READY)
 	$(VENV)/bin/ruff check .

@@ -43,6 +43,7 @@ def _freeze() -> None:
 #: Files that take long for what they have of tests. A process takes whole files: begun last, one of these would leave
 #: the other processors idle.
 _LONG = (
+    "leaks/test_leaks.py",
     "field/test_terminal.py",
     "field/test_reconnect.py",
     "field/test_stall.py",
