@@ -33,7 +33,10 @@ _USUAL_PORTS = {"http": "80", "https": "443"}
 #: Members of ``customization`` that the page gives to a browser as more than text.
 _COLOURS, _ADDRESSES = ("primaryColor", "backgroundColor"), ("logoUrl", "imageUrl")
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
-_ADDRESS = re.compile(r"https://[^\s\"'<>\\]{1,2000}|/static/[A-Za-z0-9._/-]{1,200}")
+# The host of one stands in the policy of the page, in which ; and , end what is said.
+_ADDRESS = re.compile(
+    r"https://[A-Za-z0-9._-]{1,253}(?::[0-9]{1,5})?(?:[/?#][^\s\"'<>\\]{0,2000})?|/static/[A-Za-z0-9._/-]{1,200}"
+)
 
 
 def _key(name: str, doc: str, **more: t.Any) -> dict[str, t.Any]:

@@ -114,6 +114,9 @@ def test_everything_that_is_wrong_is_said_at_once(studio: Studio, workflow: str)
         ({"include_thinking": True}, "include_thinking"),
         ({"outputs": ["agent_1.model"]}, "outputs[0]"),
         ({"redact": {"detectors": ["nonesuch"]}}, "redact.detectors[0]"),
+        ({"customization": {"logoUrl": "https://a.example;sandbox/logo.png"}}, "customization.logoUrl"),
+        ({"customization": {"logoUrl": "https://a.example,x"}}, "customization.logoUrl"),
+        ({"customization": {"imageUrl": "https://user@a.example/"}}, "customization.imageUrl"),
     ],
 )
 def test_a_wrong_member_is_a_problem_with_its_path(
