@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from flask import Blueprint, Flask, Response, request
+from werkzeug.routing import BaseConverter
 
 from app.clock import rfc3339
 from app.engine.redaction import kept_name
@@ -187,6 +188,13 @@ def _visitors(run_id: str) -> Iterator[None]:
         raise
 
 
+class _AnyPath(BaseConverter):
+    """The rest of a path, whatever a visitor has in a name: slashes in front and line ends as well."""
+
+    regex = "(?s:.+)"
+    part_isolating = False
+
+
 def install(app: Flask, services: Services) -> None:
     """Put the routes on ``app``."""
     blueprint = Blueprint("chat_runs", __name__)
@@ -197,5 +205,6 @@ def install(app: Flask, services: Services) -> None:
     add(f"{start}/events", "events", views.events)
     add(f"{start}/cancel", "cancel", views.cancel, methods=["POST"])
     add(f"{start}/resume", "resume", views.resume, methods=["POST"])
+    app.url_map.converters["path"] = _AnyPath
     add("/api/chat/<slug>/conversations/<path:conversation>", "conversation", views.conversation)
     app.register_blueprint(blueprint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import typing as t
 from collections.abc import Mapping
+from urllib.parse import quote
 
 import pytest
 
@@ -349,6 +350,14 @@ def test_another_visitors_conversation_of_the_same_name_is_another_one(studio: S
     for visitor, said in ((one, "mine"), (other, "theirs")):
         [item] = visitor.call("GET", "/conversations/c/1").get_json()["items"]
         assert item["input"] == said
+
+
+@pytest.mark.parametrize("name", ["/", "/a", "//a", "a/../b", "..", "a\r\nb", "\n", "\u2028", "%2f", "ü?#;"])
+def test_a_conversation_is_found_whatever_its_name(chat: t.Any, name: str) -> None:
+    visitor = chat()
+    visitor.say("hi", conversationId=name).get_data()
+    [item] = visitor.call("GET", f"/conversations/{quote(name, safe='')}").get_json()["items"]
+    assert item["conversationId"] == name
 
 
 def test_history_has_final_text_alone(studio: Studio, chat: t.Any) -> None:
