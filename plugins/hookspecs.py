@@ -69,7 +69,8 @@ def tools() -> Iterable[Tool]:
 def pii_detectors() -> Iterable[Detector]:
     """Called once, when the app is made: the detectors of personal data this plugin adds.
 
-    A later release uses them to redact; this one only lists them.
+    Guardrails look with them, and redaction masks what they find, in every run whose policy names them or names none.
+    One that raises or answers nonsense there ends that run: it never opens the gate.
 
     :returns: any iterable of :class:`~plugins.spec.detectors.Detector`; results of all plugins are joined.
 
