@@ -9,13 +9,13 @@ here as well.
 from __future__ import annotations
 
 import typing as t
-from urllib.parse import urlsplit
 
 from flask import Flask, Response, g, request
 
 from app.errors import ApiError
 from app.store.errors import StoreFailed
 from app.web.http import is_chat, services
+from app.web.own_address import is_own
 
 if t.TYPE_CHECKING:
     from app.store.chats import ChatRow
@@ -51,9 +51,7 @@ def _is_own(origin: str) -> bool:
     """Whether a page of this server sends the request."""
     if request.headers.get("Sec-Fetch-Site") == "same-origin":  # no script can set it
         return True
-    public = services().settings.public_url
-    own = {request.host.lower(), urlsplit(public).netloc.lower()} - {""}
-    return urlsplit(origin).netloc.lower() in own
+    return is_own(origin)
 
 
 def _chat() -> ChatRow | None:

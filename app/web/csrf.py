@@ -10,12 +10,12 @@ from __future__ import annotations
 import hmac
 import secrets
 import typing as t
-from urllib.parse import urlsplit
 
 from flask import g, request
 
 from app.web import cookies, signing
 from app.web.http import MAX_ENTRANCE, is_api, read_form, services
+from app.web.own_address import is_own
 
 #: The header that carries the token of a session, and the field of a form that does.
 HEADER = "X-CSRF-Token"
@@ -68,15 +68,7 @@ def is_from_here() -> bool:
     if site is not None:
         return request.method in ("GET", "HEAD") and request.headers.get("Sec-Fetch-Dest") == "document"
     origin = request.headers.get("Origin")
-    own = services().settings.public_url
-    return origin is None or _host(origin) in {request.host.lower(), _host(own)} - {""}
-
-
-def _host(address: str) -> str:
-    try:
-        return urlsplit(address).netloc.lower()
-    except ValueError:
-        return ""
+    return origin is None or is_own(origin)
 
 
 # -- forms without a session ---------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from app.web.auth import caller
 from app.web.errors import not_found
 from app.web.http import json_response, read_nothing, read_object, services
 from app.web.lists import page_of, read_filtered
+from app.web.own_address import own_address
 from app.web.resume import check_can_go_on, go_on
 
 if t.TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _address() -> str:
     """
     if not (services().settings.public_url or request.host):
         raise ValidationFailed([Problem("Host", "is no name of a server; see STUDIO_PUBLIC_URL")])
-    return (services().settings.public_url or request.url_root).rstrip("/")
+    return own_address()
 
 
 def _read() -> tuple[DecisionFilter, str | None, int]:

@@ -24,6 +24,7 @@ from app.web.chat_config import door
 from app.web.email_gate import may_enter
 from app.web.http import read_query, services
 from app.web.oidc import Person, Provider, ProviderDown, SignInFailed
+from app.web.own_address import own_address
 from app.web.pages import file_url
 from app.web.tries import Limit
 
@@ -181,7 +182,7 @@ def _load() -> None:
 
 
 def _callback() -> str:
-    return f"{visitors.address()}{CALLBACK}"
+    return f"{own_address()}{CALLBACK}"
 
 
 def _cookie(chat_id: str) -> str:

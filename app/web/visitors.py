@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Response, g, request
 
-from app.web import signing
+from app.web import cookies, signing
 from app.web.digests import digest
 from app.web.http import services
+from app.web.own_address import own_address
 
 if t.TYPE_CHECKING:
     from app.store.chats import ChatRow
@@ -80,7 +81,7 @@ def named(chat: ChatRow, kind: str, name: str) -> Visitor:
 def sent(chat: ChatRow) -> Visitor | None:
     """Who this request says it is from; None: it has no token of this chat."""
     g.visitor_asked = True
-    text = request.headers.get(HEADER) if _by_header() else request.cookies.get(_cookie(chat.id))
+    text = request.headers.get(HEADER) if _by_header() else cookies.sent(_cookie(chat.id))
     visitor = _read(chat.id, text, KNOWN_S)
     if visitor is not None and _read(chat.id, text, _RENEWED_S) is None:
         keep(chat, visitor)
@@ -127,26 +128,8 @@ def _by_header() -> bool:
     return HEADER in request.headers
 
 
-def is_https() -> bool:
-    """Whether the browser reached us over TLS, as far as can be known here."""
-    settings = services().settings
-    if settings.public_url:
-        return settings.public_url.startswith("https:")
-    hops = settings.trusted_proxies
-    said = [part.strip().lower() for part in request.headers.get("X-Forwarded-Proto", "").split(",")]
-    if hops > 0 and said[-1]:
-        return said[-min(hops, len(said))] == "https"
-    return request.scheme == "https"
-
-
-def address() -> str:
-    """Where browsers reach this server: as it was told, else as this request did."""
-    return (services().settings.public_url or request.url_root).rstrip("/")
-
-
 def _cookie(chat_id: str) -> str:
-    """Over TLS no other host of the domain can plant one of this name."""
-    return f"{'__Host-' if is_https() else ''}studio_{chat_id}"
+    return f"studio_{chat_id}"
 
 
 def _tell(response: Response) -> Response:
@@ -158,24 +141,14 @@ def _tell(response: Response) -> Response:
     if _by_header():
         response.headers[HEADER] = "" if visitor is None else _token(visitor)
         return response
-    secure = is_https()
-    framed = secure and _is_framed(chat)
-    response.set_cookie(
-        _cookie(chat.id),
-        "" if visitor is None else _token(visitor),
-        max_age=0 if visitor is None else KNOWN_S,
-        path="/",
-        secure=secure,
-        httponly=True,
-        samesite="None" if framed else "Lax",
-        partitioned=framed,
-    )
+    text, age = ("", 0) if visitor is None else (_token(visitor), KNOWN_S)
+    cookies.put(response, _cookie(chat.id), text, age, framed=_is_framed(chat))
     return response
 
 
 def _is_framed(chat: ChatRow) -> bool:
     """Whether pages of other origins may show the chat in a frame."""
-    own = urlsplit(address())
+    own = urlsplit(own_address())
     return not chat.allowed_origins or any(
         (urlsplit(origin).scheme, urlsplit(origin).netloc) != (own.scheme, own.netloc)
         for origin in chat.allowed_origins

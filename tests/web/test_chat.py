@@ -470,7 +470,8 @@ def test_a_chat_that_names_origins_answers_pages_of_those(chat: t.Any, studio: S
         assert answer.status_code in (200, 204)
         assert _allowed(answer) == (ORIGIN, "true")
         assert "Origin" in answer.headers["Vary"]
-    for evil in ("https://evil.example", "null", ORIGIN + ".evil.example", "https://shop.example:8443"):
+    port = "https://shop.example:8443"
+    for evil in ("https://evil.example", "null", "http://[", ORIGIN + ".evil.example", port):
         answer = visitor.say(headers={"Origin": evil})
         refused(answer, 403, "origin_not_allowed")
         assert _allowed(answer) == (None, None)
