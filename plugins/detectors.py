@@ -209,16 +209,31 @@ class CardDetector:
     @staticmethod
     def _within(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         at = [i for i in range(start, end) if text[i] in _DIGITS]
+        if len(at) < 13:
+            return
         starts = [n for n, i in enumerate(at) if n == 0 or at[n - 1] != i - 1]
         ends = {n + 1 for n, i in enumerate(at) if n + 1 == len(at) or at[n + 1] != i + 1}
+        digits = "".join(text[i] for i in at)
+        sums = _luhn_sums(digits)
         for first in starts:
-            for size in range(19, 12, -1):
-                last = first + size
-                if last not in ends or not luhn("".join(text[i] for i in at[first:last])):
+            for last in range(first + 19, first + 12, -1):
+                if last not in ends or (sums[last % 2][last] - sums[last % 2][first]) % 10:
+                    continue
+                if digits.count(digits[first], first, last) == last - first:  # one digit repeated
                     continue
                 if _stands_alone(text, at[first], at[last - 1] + 1):
                     yield at[first], at[last - 1] + 1
                     break
+
+
+def _luhn_sums(digits: str) -> tuple[list[int], list[int]]:
+    """What the digits before each place add up to by Luhn's rule: of a number that ends at an even place, at an odd."""
+    sums: tuple[list[int], list[int]] = [0], [0]
+    for place, digit in enumerate(map(int, digits)):
+        twice = digit * 2 - 9 if digit > 4 else digit * 2
+        for ends, found in enumerate(sums):
+            found.append(found[-1] + (twice if place % 2 == ends else digit))
+    return sums
 
 
 class IbanDetector:
@@ -274,15 +289,6 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
     return not (start > 0 and text[start - 1].isalnum()) and not (end < len(text) and text[end].isalnum())
 
 
-def luhn(digits: str) -> bool:
-    """Whether ``digits`` end in their Luhn check digit and are not one digit repeated."""
-    total = 0
-    for place, digit in enumerate(reversed(digits)):
-        value = int(digit) * (1 + place % 2)
-        total += value - 9 if value > 9 else value
-    return total % 10 == 0 and len(set(digits)) > 1
-
-
 def is_cpf(text: str) -> bool:
     """Whether the digits of ``text`` are a CPF: eleven with two check digits, not one digit repeated."""
     digits = [int(sign) for sign in text if sign in _DIGITS]
@@ -317,6 +323,16 @@ def _is_ssn(text: str) -> bool:
 
 
 def _is_ip(text: str) -> bool:
+    """Whether a candidate is an address: of the shape of one, most are told without taking them apart."""
+    colons = text.count(":")
+    if not colons:
+        parts = text.split(".")
+        return len(parts) == 4 and all((part == "0" or part[0] != "0") and int(part) < 256 for part in parts)
+    if "::" not in text:
+        if colons != (6 if "." in text else 7) or ":" in (text[0], text[-1]):
+            return False
+        if "." not in text:
+            return True
     if not any(sign in string.hexdigits for sign in text):
         return False
     try:

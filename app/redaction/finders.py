@@ -18,6 +18,8 @@ from plugins.spec.detectors import HoldsBack
 
 #: Seconds of the processor that one look at a text may take, and how many more for each million characters.
 LIMIT_S, LIMIT_S_PER_MILLION = 1.0, 2.0
+#: A long text is looked at in pieces of so many characters, so that a detector that is too slow is not waited for.
+_PIECE = 65_536
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -64,18 +66,28 @@ class DetectorFinder:
             return []
         text = encodable(text)
         began = time.thread_time()
+        found: list[tuple[int, int]] = []
+        for first in range(0, len(text), _PIECE):
+            found += self._beginning(text, first, first + _PIECE)
+            read = min(len(text), first + _PIECE)
+            if time.thread_time() - began > LIMIT_S + read / 1e6 * LIMIT_S_PER_MILLION:
+                raise self._failed("it took too long")
+        return found
+
+    def _beginning(self, text: str, first: int, last: int) -> list[tuple[int, int]]:
+        """The matches that begin from ``first`` on and before ``last``."""
+        before = max(0, first - 1)
+        piece = text[before : last + self.longest + 1]
         try:
-            found = [(index(start), index(end)) for start, end in self._detector.find(text)]
+            found = [(index(start), index(end)) for start, end in self._detector.find(piece)]
             for start, end in found:
-                if not 0 <= start < end <= len(text) or end - start > self.longest:
+                if not 0 <= start < end <= len(piece) or end - start > self.longest:
                     raise ValueError("its spans cannot be")
             if any(found[place][0] < found[place - 1][0] for place in range(1, len(found))):
                 raise ValueError("its spans are in no order")
         except Exception as error:
             raise self._failed(type(error).__name__) from None
-        if time.thread_time() - began > LIMIT_S + len(text) / 1e6 * LIMIT_S_PER_MILLION:
-            raise self._failed("it took too long")
-        return found
+        return [(start + before, end + before) for start, end in found if first <= start + before < last]
 
     def hold(self, text: str) -> int:
         """See :class:`Finder`. :raises DetectorFailed: it failed."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
+import string
 import typing as t
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from plugins import detectors
 from plugins.detectors import DETECTORS
 from plugins.spec import Detector
 from plugins.spec.detectors import finds
@@ -104,3 +108,31 @@ def test_a_search_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     for detector in DETECTORS:
         list(detector.find("Some words, and ann@example.com among them. " * 50))
     assert capfd.readouterr() == ("", "")
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
+@given(
+    st.lists(st.sampled_from(["1", "0", "ab", "ffff", "::", ":", ".", "255", "256", "01"]), max_size=16).map(
+        "".join
+    )
+)
+def test_what_has_the_shape_of_an_address_is_one_where_the_standard_library_says_so(text: str) -> None:
+    shape = r"(?:[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7})?(?:(?:^|\.)[0-9]{1,3}(?:\.[0-9]{1,3}){2,3})?"
+    assume(re.fullmatch(shape, text) and any(sign in string.hexdigits for sign in text))
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        assert not detectors._is_ip(text)
+    else:
+        assert detectors._is_ip(text)
+
+
+@given(st.text(alphabet="0459", min_size=13, max_size=30), st.integers(0, 17), st.integers(13, 19))
+def test_sums_say_of_every_part_whether_its_check_digit_is_right(text: str, first: int, size: int) -> None:
+    number = text[first : first + size]
+    assume(len(number) == size)
+    values = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(number))]
+    right = sum(value - 9 if value > 9 else value for value in values) % 10 == 0
+    last = first + size
+    sums = detectors._luhn_sums(text)[last % 2]
+    assert ((sums[last] - sums[first]) % 10 == 0) == right

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from app.redaction import finders as finders_module
 from app.redaction.finders import DetectorFailed, DetectorFinder, Finder, finders_of
 from app.redaction.known import KnownValues
 from app.redaction.policy import Policy
@@ -56,6 +57,37 @@ def test_how_a_text_is_cut_makes_no_difference(text: str, places: list[int]) -> 
 def test_each_detector_by_itself_is_local(finder: Finder, text: str) -> None:
     """What it finds needs no more of the text than it holds back, and one character before."""
     assert streamed([finder], list(text)) == sieved([finder], text)
+
+
+@settings(max_examples=200)
+@given(text=TEXTS, piece=st.integers(1, 60))
+def test_what_is_found_in_a_long_text_is_what_is_found_in_its_pieces(text: str, piece: int) -> None:
+    whole = [finder.spans(text) for finder in ALL]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finders_module, "_PIECE", piece)
+        assert [finder.spans(text) for finder in ALL] == whole
+
+
+def test_a_detector_that_is_too_slow_is_not_asked_about_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    class Slow:
+        name = "slow"
+        longest = 5
+
+        def find(self, text: str) -> t.Iterable[tuple[int, int]]:
+            looked.append(len(text))
+            return ()
+
+    monkeypatch.setattr(finders_module, "_PIECE", 100)
+    finder = DetectorFinder(Slow(), "")
+    assert finder.spans("x" * 1000) == []
+    assert looked == [106, *[107] * 8, 101]
+    looked.clear()
+    monkeypatch.setattr(finders_module, "LIMIT_S", -1.0)
+    with pytest.raises(DetectorFailed, match="the detector slow failed: it took too long"):
+        finder.spans("x" * 1000)
+    assert looked == [106]
 
 
 @settings(max_examples=200)
