@@ -23,6 +23,8 @@ from app.workflows.diff import same
 
 #: Later than any workflow was made.
 _END = 2**62
+#: Most revisions of which it is kept whether they differ from what is live.
+_MOST_COMPARED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Workflows:
     def __init__(self, backend: Backend, writer: Writer, catalog: Catalog, clock: Clock) -> None:
         self._backend, self._writer, self._catalog, self._clock = backend, writer, catalog, clock
         self._sql = Statements(backend)
+        self._differs: dict[tuple[str, int, int], bool] = {}
         self.versions = Versions(backend, writer, catalog, clock, self._sql)
         self.deploy = self.versions.deploy
         self.version = self.versions.get
@@ -183,8 +186,20 @@ class Workflows:
         rows = self._backend.rows(self._sql.get, {"workflow": text(workflow_id)})
         return _workflow(rows[0]) if rows else None
 
-    def draft_differs(self, workflow_id: str) -> bool:
-        """Whether deploying would change what is live; True while nothing is."""
+    def draft_differs(self, workflow_id: str, created_at: int, revision: int) -> bool:
+        """Whether deploying would change what is live; True while nothing is.
+
+        :param revision: of that workflow, which was made at ``created_at``. Its documents are compared once.
+        """
+        seen = workflow_id, created_at, revision
+        found = self._differs.get(seen)
+        if found is None:
+            if len(self._differs) >= _MOST_COMPARED:
+                self._differs.clear()
+            found = self._differs[seen] = self._compared(workflow_id)
+        return found
+
+    def _compared(self, workflow_id: str) -> bool:
         rows = self._backend.rows(self._sql.drafted, {"workflow": text(workflow_id)})
         if not rows or rows[0][2] is None:
             return True
@@ -226,8 +241,8 @@ class Workflows:
         self._writer.submit(lambda link: link.execute(self._sql.note_examples, values)).wait()
 
     def _summary(self, row: Row) -> WorkflowSummary:
-        id_, name, live_version, created_at, updated_at, _, is_same = row
-        differs = not is_same and self.draft_differs(id_)
+        id_, name, live_version, created_at, updated_at, revision, is_same = row
+        differs = not is_same and self.draft_differs(id_, created_at, revision)
         return WorkflowSummary(id_, name, live_version, created_at, updated_at, differs)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from flask import request
 
 from app.clock import rfc3339
+from app.engine.giving_way import giving_way
 from app.errors import ApiError, Problem, ValidationFailed
 from app.store.errors import RevisionConflict
 from app.store.versions import VersionRow, VersionSummary, VersionUnknown
@@ -43,9 +44,9 @@ def read_document() -> dict[str, t.Any]:
     if not data:
         raise ValidationFailed([Problem("", "the body is empty; send a workflow document")])
     if request.mimetype not in YAML_TYPES and not request.mimetype.endswith("+yaml"):
-        return parse(object_of(data))
+        return parse(object_of(data), giving_way())
     try:
-        return parse(data.decode("utf-8-sig"))
+        return parse(data.decode("utf-8-sig"), giving_way())
     except UnicodeDecodeError as error:
         raise ValidationFailed([Problem("", f"the YAML is not UTF-8 ({error.reason}); send UTF-8")]) from None
 
@@ -106,7 +107,7 @@ def summary_of(row: WorkflowSummary) -> dict[str, t.Any]:
 
 def short_of(row: WorkflowRow) -> dict[str, t.Any]:
     """A workflow without its draft."""
-    differs = services().store.workflows.draft_differs(row.id)
+    differs = services().store.workflows.draft_differs(row.id, row.created_at, row.revision)
     return summary_of(
         WorkflowSummary(row.id, row.name, row.live_version, row.created_at, row.updated_at, differs)
     )
