@@ -30,6 +30,8 @@ from app.web.lists import page_of, read_page
 from app.workflows.file_entries import FileRefused, sniff
 
 _CURSOR = re.compile(r"file_[0-9A-Za-z_]{1,60}")
+#: Most uploaded files that one input names: each is looked up.
+MOST_NAMED = 100
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,100}/[a-z0-9!#$&^_.+-]{1,100}")
 _FORM = "multipart/form-data"
@@ -117,11 +119,16 @@ def check_input(given: t.Any, key_id: str | None) -> None:
     :raises ValidationFailed: naming each that is not, with what would be.
     """
     listed = given.get("files") if isinstance(given, Mapping) else None
+    named = [
+        (index, entry["file"])
+        for index, entry in enumerate(listed if isinstance(listed, list) else ())
+        if isinstance(entry, Mapping) and isinstance(entry.get("file"), str)
+    ]
+    if len(named) > MOST_NAMED:
+        message = f"names {len(named)} uploaded files; at most {MOST_NAMED} can be named"
+        raise ValidationFailed([Problem(join("input", "files"), message)])
     problems = []
-    for index, entry in enumerate(listed if isinstance(listed, list) else ()):
-        name = entry.get("file") if isinstance(entry, Mapping) else None
-        if not isinstance(name, str):
-            continue
+    for index, name in named:
         row = services().store.files.get(name) if key_id is not None else None
         if row is None or row.key_id != key_id:
             cure = "upload it with the key that runs the workflow: POST /api/files"

@@ -165,6 +165,15 @@ def test_an_input_names_files_of_who_runs_it(studio: Studio, surface: str) -> No
     assert_error(run(mine, key="admin"), 400, "validation_failed", path="input.files[1].file")
 
 
+def test_an_input_names_a_bounded_number_of_files(studio: Studio) -> None:
+    workflow = studio.deploy(document("scripted/plain"))
+    mine = ok(upload(studio, b"text"), 201)["id"]
+    path = f"/api/workflows/{workflow}/execute"
+    ok(send(studio, "POST", path, {"input": {"files": [{"file": mine}] * 100}}, key="run"))
+    answer = send(studio, "POST", path, {"input": {"files": [{"file": mine}] * 101}}, key="run")
+    assert_error(answer, 400, "validation_failed", path="input.files")
+
+
 def test_nobody_in_particular_reaches_no_files(studio: Studio) -> None:
     workflow = studio.deploy({**shows_files(), "settings": {"public": True}})
     mine = ok(upload(studio, b"mine"), 201)["id"]
