@@ -110,7 +110,8 @@ class Settings:
         "STUDIO_MAX_STREAMS_PER_ADDRESS",
         kinds.whole(0),
         0,
-        "Runs one client address may have open at once in a worker; one more is answered 429. 0: no limit.",
+        "Runs one client address (of IPv6, one network of 64 bits) may have open at once in a worker; one more is "
+        "answered 429. 0: no limit.",
     )
     rate_limit_storage: str = _setting(
         "STUDIO_RATE_LIMIT_STORAGE",
@@ -274,8 +275,8 @@ class Settings:
         "STUDIO_FILES_MB",
         kinds.whole(0, 1_000_000),
         500,
-        "Most that one API key keeps in uploaded files, in MB; more is answered 409. All visitors of a chat together keep "
-        "as much. 0: nobody uploads.",
+        "Most that one API key keeps in uploaded files, in MB; more is answered 409. All visitors of a chat together "
+        "keep as much. 0: nobody uploads.",
     )
     files_s: float = _setting(
         "STUDIO_FILES_S",

@@ -24,7 +24,8 @@ from app.web import chat_files, streaming, waiting
 from app.web.accept import takes_no_stream
 from app.web.chat_config import Chat, door, sight_of
 from app.web.chat_gates import Visitor
-from app.web.http import MAX_BODY, client_address, read_object, refuse_idempotency_key
+from app.web.http import MAX_BODY, read_object, refuse_idempotency_key
+from app.web.limits import network
 from app.web.negotiation import Negotiation, negotiate
 from app.web.starting import let_visitor_start
 
@@ -83,7 +84,7 @@ class Talk:
         json = takes_no_stream(request.environ.get("HTTP_ACCEPT", ""))
         agreed = negotiate(request.environ, lenient=True)
         self._door.check_ready(chat)
-        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        address = network()
         budgets = let_visitor_start(self._services, chat.row, visitor, chat.found, address)
         thread = self._thread(chat, visitor, body.conversation_id)
         try:
@@ -105,7 +106,7 @@ class Talk:
     @contextmanager
     def _room(self) -> Iterator[None]:
         """:raises ApiError: 503 ``at_capacity``: as many large messages as may be are being taken in."""
-        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        address = network()
         if len(self._large) >= MOST_LARGE or self._large.count(address) >= MOST_LARGE_OF_ONE:
             message = "Too many large messages are being sent at this moment; try again."
             raise ApiError(503, "at_capacity", message, headers={"Retry-After": "10"})

@@ -21,7 +21,8 @@ from app.web.auth import Caller, caller
 from app.web.builder_reader import builder_events
 from app.web.catalog import ASSISTANT, Catalog, Runnable, check_ready, packaged
 from app.web.errors import not_found
-from app.web.http import client_address, read_object, refuse_idempotency_key
+from app.web.http import read_object, refuse_idempotency_key
+from app.web.limits import network
 from app.web.resume import Resumed, follow, surfaces
 from app.workflows.document import parse
 
@@ -55,7 +56,7 @@ class DraftRunner:
         given = self._input(workflow_id, body, who)
         check_ready(found, self._services, public=False)
         files.check_input(given, who.key_id)
-        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        address = network()
         budgets = starting.let_start(self._services, who, found, address)
         run_request = self._run_request(found, given, body, who, budgets)
         projection = builder_events(

@@ -19,6 +19,7 @@ from app.web import chat_gates, mailer, tries, visitors
 from app.web.chat_config import door
 from app.web.digests import digest
 from app.web.http import MAX_ENTRANCE, json_response, read_object, services
+from app.web.limits import network
 from app.web.tries import Limit
 
 if t.TYPE_CHECKING:
@@ -45,7 +46,7 @@ def send(slug: str) -> Response:
         raise ApiError(503, "gate_unavailable", "This chat cannot send e-mails now. Tell whoever runs it.")
     email = digest("chat email", chat.id, body.email)
     limits = (
-        Limit(f"otp:{chat.id}:{tries.network()}", FROM_ONE, PERIOD_S, _SENT),
+        Limit(f"otp:{chat.id}:{network()}", FROM_ONE, PERIOD_S, _SENT),
         Limit(f"otp:{chat.id}:{email.hex()}", TO_ONE, PERIOD_S, _SENT),
         Limit(f"otp:{chat.id}", OF_ALL, PERIOD_S, _SENT, f"no more for the chat '{chat.slug}'"),
     )
@@ -70,7 +71,7 @@ def redeem(slug: str) -> Response:
     chat = _chat(slug)
     body = load_given(read_object(MAX_ENTRANCE))
     limits = (
-        Limit(f"otp-try:{chat.id}:{tries.network()}", WRONG_FROM_ONE, PERIOD_S, _WRONG),
+        Limit(f"otp-try:{chat.id}:{network()}", WRONG_FROM_ONE, PERIOD_S, _WRONG),
         Limit(f"otp-try:{chat.id}", WRONG_OF_ALL, ALL_PERIOD_S, _WRONG, tries.closed(chat.slug)),
     )
     tries.take(limits)

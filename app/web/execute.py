@@ -22,7 +22,8 @@ from app.web import entering, files, starting, streaming, waiting
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import unauthorized
-from app.web.http import client_address, read_object, refuse_idempotency_key
+from app.web.http import read_object, refuse_idempotency_key
+from app.web.limits import network
 from app.web.negotiation import SETTLED, Negotiation, check_flags, negotiate
 from app.workflows import selectors
 from app.workflows.public_selections import public_problems
@@ -66,7 +67,7 @@ class Executor:
         check_flags(flags, body.stream, agreed.negotiated)
         check_ready(found, self._services, public=anonymous)
         files.check_input(body.input, who.key_id)
-        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        address = network()
         budgets = starting.let_start(self._services, who, found, address)
         origin = _origin(body, agreed, selections)
         run_request = self._run_request(found, body, who, selections, origin, budgets)

@@ -23,7 +23,8 @@ from app.web.entering import enter
 from app.web.errors import unauthorized
 from app.web.graph_answer import Listener
 from app.web.graph_reader import graph_events
-from app.web.http import client_address, read_object, read_query, refuse_idempotency_key
+from app.web.http import read_object, read_query, refuse_idempotency_key
+from app.web.limits import network
 
 if t.TYPE_CHECKING:
     from app.engine.budgets import Budget
@@ -48,7 +49,7 @@ class Graph:
         found = self._find(body.workflow)
         anonymous = who.key_id is None
         check_ready(found, self._services, public=anonymous)
-        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        address = network()
         budgets = starting.let_start(self._services, who, found, address)
         run_id = self._services.clock.new_id("run")
         thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)

@@ -12,7 +12,8 @@ import hashlib
 import secrets
 
 from app.web import cookies, signing
-from app.web.tries import Limit, network, take
+from app.web.limits import network
+from app.web.tries import Limit, take
 
 #: Tries of a known browser, of an address, or of somebody signed in who says the password again.
 EACH, EACH_S = 10, 15 * 60

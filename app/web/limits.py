@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from flask import Flask, Response, current_app, g
+from flask import Flask, Response, current_app, g, request
 
 from app.clock import SystemClock
 from app.errors import ApiError, StudioError
 from app.schemas.limits import WINDOWS, Rates
+from app.web.http import client_address, services
 
 if t.TYPE_CHECKING:
     from limits import RateLimitItem
@@ -183,6 +184,11 @@ def check_package(settings: Settings) -> None:
             "Install it: pip install 'studio[redis]'"
         )
         raise StudioError("redis_missing", message)
+
+
+def network() -> str:
+    """Who is behind the address of the current request: by this all is counted that addresses may have so much of."""
+    return party(client_address(request.environ, services().settings.trusted_proxies))
 
 
 def party(address: str) -> str:

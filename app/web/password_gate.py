@@ -15,6 +15,7 @@ from flask import current_app
 
 from app.errors import ApiError
 from app.web import passwords, tries
+from app.web.limits import network
 from app.web.tries import Limit
 
 if t.TYPE_CHECKING:
@@ -35,7 +36,7 @@ def is_right(chat: ChatRow, password: str) -> bool:
     """
     what = "wrong passwords"
     limits = (
-        Limit(f"password:{chat.id}:{tries.network()}", MOST, PERIOD_S, what),
+        Limit(f"password:{chat.id}:{network()}", MOST, PERIOD_S, what),
         Limit(f"password:{chat.id}", MOST_OF_ALL, PERIOD_S, what, tries.closed(chat.slug)),
     )
     with _turn():

@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from flask import Blueprint, Flask, Response, current_app, request
+from flask import Blueprint, Flask, Response, current_app
 
 from app import encoding
 from app.engine.run import Run
@@ -29,7 +29,8 @@ from app.web.attach import Attacher
 from app.web.auth import caller
 from app.web.errors import not_found
 from app.web.held import held
-from app.web.http import client_address, read_object
+from app.web.http import read_object
+from app.web.limits import network
 from app.web.negotiation import HEADERS, PROTOCOL
 from app.web.sight import KEYED, Sight
 from app.web.told import selected
@@ -87,7 +88,7 @@ def resume(
     run = runs.carried(run_id)
     # Before anything is decided: from then on anybody may take it up, and be done with it at once.
     after = services.store.durable.last(run_id) if run is None else run.log.last
-    address = client_address(request.environ, services.settings.trusted_proxies)
+    address = network()
     if run is None:
         check_can_go_on(services, run_id)
         services.runs.admit(row["key_id"], address)

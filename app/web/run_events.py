@@ -23,7 +23,8 @@ from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.entering import enter
 from app.web.errors import unauthorized
-from app.web.http import client_address, read_object, refuse_idempotency_key
+from app.web.http import read_object, refuse_idempotency_key
+from app.web.limits import network
 
 if t.TYPE_CHECKING:
     from app.engine.budgets import Budget
@@ -55,7 +56,7 @@ class RunEventsView:
         found = self._catalog.find(workflow_id, None, g.get("generation"))
         check_ready(found, self._services, public=anonymous)
         files.check_input(body.input, who.key_id)
-        address = client_address(request.environ, self._services.settings.trusted_proxies)
+        address = network()
         budgets = starting.let_start(self._services, who, found, address)
         run_id = self._services.clock.new_id("run")
         thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)

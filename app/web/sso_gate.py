@@ -23,6 +23,7 @@ from app.web import chat_gates, cookies, signing, tries, visitors
 from app.web.chat_config import door
 from app.web.email_gate import may_enter
 from app.web.http import read_query, services
+from app.web.limits import network
 from app.web.oidc import Person, Provider, ProviderDown, SignInFailed
 from app.web.own_address import own_address
 from app.web.pages import file_url
@@ -152,7 +153,7 @@ def _person(left: _Leaving) -> Person:
         )
         raise _Stopped(401, _NOT_PROVED)
     try:
-        tries.take((Limit(f"sso:{left.chat_id}:{tries.network()}", RETURNS, PERIOD_S, "sign-ins"),))
+        tries.take((Limit(f"sso:{left.chat_id}:{network()}", RETURNS, PERIOD_S, "sign-ins"),))
     except ApiError as refused:
         raise _Stopped(429, refused.message) from None
     try:

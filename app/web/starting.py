@@ -32,7 +32,7 @@ _KEY = "key_"
 def let_start(services: Services, who: Caller, found: Runnable, address: str) -> tuple[Budget, ...]:
     """Let a caller start a run, with a key or, of a public workflow, without one.
 
-    :param address: of the client.
+    :param address: of the client, as of :func:`app.web.limits.network`.
     :returns: the run's budgets.
     :raises ApiError: 503 ``draining`` or ``at_capacity``; 429 ``budget_exceeded`` or ``rate_limited``, with
         ``Retry-After``.
@@ -43,7 +43,7 @@ def let_start(services: Services, who: Caller, found: Runnable, address: str) ->
         held = _budgets(found, None, None)
         _check(services, held, public=True)
         limits.check_all(
-            Asked("address", limits.party(address), settings.rate_limit_address),
+            Asked("address", address, settings.rate_limit_address),
             Asked("workflow", found.workflow_id, settings.rate_limit_chat),
         )
         return held
@@ -68,7 +68,7 @@ def let_visitor_start(
     _check(services, held, public=True)
     asked = [Asked("visitor", f"{chat.id}/{visitor.id}", settings.rate_limit_visitor)]
     if chat.auth_type in ("public", "password"):
-        asked.append(Asked("address", f"{chat.id}/{limits.party(address)}", settings.rate_limit_address))
+        asked.append(Asked("address", f"{chat.id}/{address}", settings.rate_limit_address))
     own = stored_rates(chat.rate_limit)
     asked.append(Asked("chat", chat.id, settings.rate_limit_chat if own is None else own))
     limits.check_all(*asked)

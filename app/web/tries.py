@@ -11,11 +11,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flask import request
-
 from app.errors import ApiError
-from app.web.http import client_address, services
-from app.web.limits import party
+from app.web.http import services
 
 log = logging.getLogger("studio.web")
 
@@ -68,8 +65,3 @@ def too_many(what: str, seconds: int) -> ApiError:
 def closed(slug: str) -> str:
     """What the log says of a chat whose visitors' tries are used up."""
     return f"the chat '{slug}' lets nobody new in"
-
-
-def network() -> str:
-    """Who is behind the address of this request; see :func:`app.web.limits.party`."""
-    return party(client_address(request.environ, services().settings.trusted_proxies))

@@ -321,6 +321,23 @@ def test_a_full_server_refuses_before_the_first_byte(studio: Studio) -> None:
     assert int(answer.headers["Retry-After"]) > 0
 
 
+def test_an_address_of_ipv6_has_the_open_runs_of_its_network(studio: Studio) -> None:
+    """Whoever has one has 2**64 of them."""
+    workflow = studio.deploy(document("scripted/silent"))
+
+    def status(address: str) -> int:
+        answer = studio.client.post(
+            f"/api/workflows/{workflow}/execute",
+            json={"stream": True},
+            headers={"X-API-Key": studio.keys["run"]},
+            environ_base={"REMOTE_ADDR": address},
+        )
+        return int(answer.status_code)
+
+    assert [status(f"2001:db8:1:2::{n}") for n in range(1, 5)] == [200, 200, 200, 429]
+    assert status("2001:db8:1:3::1") == 200
+
+
 def test_a_draining_server_refuses_new_runs_and_says_so(studio: Studio, workflow: str) -> None:
     studio.app.extensions["studio"].runs.drain(1)
     answer = studio.execute(workflow, {"stream": True})
