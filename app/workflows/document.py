@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import typing as t
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import yaml
 
@@ -23,16 +23,18 @@ MAX_VALUES = 200_000
 MAX_DEPTH = 100
 #: Characters of a YAML text: its reader takes some seconds for a million. JSON may be as long as a body.
 MAX_YAML = 1024 * 1024
+_TOO_MANY = f"the document holds more than {MAX_VALUES} values"
 
 
-def parse(source: str | Mapping[str, t.Any]) -> dict[str, t.Any]:
+def parse(source: str | Mapping[str, t.Any], pause: Callable[[], None] = lambda: None) -> dict[str, t.Any]:
     """A document from its text (JSON or YAML), or a checked copy of one that is parsed already.
 
+    :param pause: called now and then, so that others may go on.
     :raises ValidationFailed: it does not parse, repeats a key, is no object, too large or too deep.
     """
-    value = _read(source) if isinstance(source, str) else source
+    value = _read(source, pause) if isinstance(source, str) else source
     problems: list[Problem] = []
-    tree = _Tree(problems).copy(value, "", 0)
+    tree = _Tree(problems, pause).copy(value, "", 0)
     if not problems and not isinstance(tree, dict):
         cure = 'write an object such as {"name": ..., "blocks": [...]}'
         problems.append(Problem("", f"a workflow document must be an object, not {shown(value)}; {cure}"))
@@ -55,7 +57,7 @@ def name_of(document: t.Any, otherwise: str = "Untitled") -> str:
     return name[:255] if isinstance(name, str) and name.strip() else otherwise
 
 
-def _read(text: str) -> t.Any:
+def _read(text: str, pause: Callable[[], None]) -> t.Any:
     # Text that begins as JSON is mostly JSON, but {a: 1} is YAML.
     if text.lstrip()[:1] in ("{", "["):
         try:
@@ -65,7 +67,7 @@ def _read(text: str) -> t.Any:
     if len(text) > MAX_YAML:
         raise ValidationFailed([Problem("", f"the YAML is longer than {MAX_YAML} characters; send JSON")])
     try:
-        return yaml.load(text, Loader=_Loader)  # a safe loader, see its class
+        return _Loader(text, pause).get_single_data()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -84,15 +86,16 @@ def _read(text: str) -> t.Any:
 class _Tree:
     """Copies a value as a plain tree while counting; aliases are spelled out, so cycles end at the limits."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[Problem], pause: Callable[[], None]) -> None:
         self._problems = problems
+        self._pause = pause
         self._left = MAX_VALUES
 
     def copy(self, value: t.Any, path: str, depth: int) -> t.Any:
         self._left -= 1
         if self._left < 0:
             if self._left == -1:
-                self._say("", f"the document holds more than {MAX_VALUES} values")
+                self._say("", _TOO_MANY)
             return None
         if value is None or isinstance(value, (bool, int)):
             return value
@@ -105,6 +108,7 @@ class _Tree:
         if depth >= MAX_DEPTH:
             self._say(path, f"is nested deeper than {MAX_DEPTH} levels")
             return None
+        self._pause()
         if isinstance(value, Mapping):
             return {
                 (name := _key(key)): self.copy(item, join(path, name), depth + 1)
@@ -126,7 +130,30 @@ def _key(key: t.Any) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe loading by YAML 1.2's core schema; a repeated key is an error."""
+    """Safe loading by YAML 1.2's core schema; a repeated key is an error, and so are more values than may be."""
+
+    def __init__(self, text: str, pause: Callable[[], None]) -> None:
+        super().__init__(text)
+        self._pause = pause
+        self._left = 2 * MAX_VALUES  # keys are nodes as well
+
+    def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
+        """See PyYAML."""
+        self._pause()
+        self._left -= 1
+        if self._left < 0:
+            raise ValidationFailed([Problem("", _TOO_MANY)])
+        return super().compose_node(parent, index)
+
+    def scan_line_break(self) -> t.Any:
+        """See PyYAML; one value may be all of the text."""
+        self._pause()
+        return super().scan_line_break()  # type: ignore[no-untyped-call]
+
+    def construct_object(self, node: t.Any, deep: bool = False) -> t.Any:
+        """See PyYAML."""
+        self._pause()
+        return super().construct_object(node, deep)
 
     def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[Hashable, t.Any]:
         """See PyYAML; refuses what it would overwrite in silence."""

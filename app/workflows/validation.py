@@ -67,7 +67,7 @@ def compile_document(
         block_types, check_model, tool_names, check_agent, detectors, servers, check_embedding, held_tools
     )
     work = _Compiler(known, pause)
-    tree = parse(document)
+    tree = parse(document, pause)
     with wording.at_most(_HINTS):
         compiled = work.compile(tree, settings or WorkflowSettings())
     if compiled is None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ValidationFailed
+from app.workflows import document as documents
 from app.workflows.document import MAX_DEPTH, export, parse
 
 
@@ -105,3 +106,26 @@ def _with_small_numbers(value):
 def test_any_text_is_a_document_or_a_problem(text):
     with contextlib.suppress(ValidationFailed):
         assert isinstance(parse(text), dict)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v: [" + "1," * 200 + "]",
+        "v: |\n" + " a\n" * 200,
+        "#\n" * 200 + "a: 1",
+        '{"v": [' + "{}," * 200 + "{}]}",
+    ],
+)
+def test_others_may_go_on_while_a_document_is_read(text):
+    steps = []
+    parse(text, lambda: steps.append("step"))
+    assert len(steps) >= 200
+
+
+def test_no_more_of_a_yaml_is_read_than_a_document_may_hold(monkeypatch):
+    monkeypatch.setattr(documents, "MAX_VALUES", 50)
+    read = []
+    with pytest.raises(ValidationFailed, match="holds more than"):
+        parse("v: [" + "1," * 10_000 + "]", lambda: read.append("a node"))
+    assert len(read) < 1000
