@@ -148,7 +148,8 @@ def _instant(text: str) -> int | None:
     if not _INSTANT.fullmatch(text):
         return None
     try:
-        return int(dt.datetime.fromisoformat(text.upper()).timestamp() * 1000)
+        # In UTC: there it may be of a year that no answer can name, such as 10000.
+        return int(dt.datetime.fromisoformat(text.upper()).astimezone(dt.UTC).timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
 

@@ -55,6 +55,7 @@ def test_what_a_key_may_is_chosen(studio: Studio) -> None:
         ({"name": "x", "expiresAt": "2099-01-01"}, "expiresAt"),
         ({"name": "x", "expiresAt": "2099-13-01T00:00:00Z"}, "expiresAt"),
         ({"name": "x", "expiresAt": "2020-01-01T00:00:00Z"}, "expiresAt"),
+        ({"name": "x", "expiresAt": "9999-12-31T23:59:59-23:59"}, "expiresAt"),
         ({"name": "x", "rateLimit": {}}, "rateLimit"),
         ({"name": "x", "budget": {"tokens": 0}}, "budget.tokens"),
         ({"name": "x", "hash": "x"}, "hash"),
