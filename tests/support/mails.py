@@ -47,15 +47,17 @@ class Mail:
 
 @dataclass
 class Post:
-    """The server."""
+    """The server. :ivar sender: the only one whose messages are looked at; any."""
 
     port: int
     folder: Path
+    sender: str = ""
 
     def mails(self) -> list[Mail]:
         """All that it took, oldest first."""
         files = [path for path in self.folder.iterdir() if not path.name.startswith(".")]
-        return [_read(path.read_bytes()) for path in sorted(files, key=lambda path: path.stat().st_mtime_ns)]
+        mails = [_read(path.read_bytes()) for path in sorted(files, key=lambda path: path.stat().st_mtime_ns)]
+        return [mail for mail in mails if self.sender in ("", mail.sender)]
 
     def wait(self, to: str, count: int = 1) -> Mail:
         """The ``count``-th message to an address, once it is there."""
