@@ -20,9 +20,20 @@ class Entry:
     """One execution.
 
     :ivar which: the members of every event about it. :ivar told: how it ended, as its event said.
+    :ivar size: bytes of what it was given and gave, once it has ended.
     """
 
-    __slots__ = ("ended_at", "given", "referred", "started_at", "status", "told", "which")
+    __slots__ = (
+        "ended_at",
+        "forgotten",
+        "given",
+        "referred",
+        "size",
+        "started_at",
+        "status",
+        "told",
+        "which",
+    )
 
     def __init__(self, which: dict[str, t.Any], given: t.Any, started_at: int | None) -> None:
         self.which = which
@@ -31,7 +42,8 @@ class Entry:
         self.ended_at: int | None = None
         self.status = "running"
         self.told: dict[str, t.Any] = {}
-        self.referred = False
+        self.referred = self.forgotten = False
+        self.size = 0
 
     def body(self) -> dict[str, t.Any]:
         """As it is told."""
@@ -49,13 +61,13 @@ class Logs:
     :ivar open: the ones that have not ended, by instance path.
     """
 
-    __slots__ = ("_entries", "_last", "_left_out", "_run_id", "count", "open")
+    __slots__ = ("_entries", "_kept", "_last", "_run_id", "count", "open")
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._entries: list[Entry] = []
         self._last: dict[str, Entry] = {}
-        self._left_out = 0
+        self._kept = 0
         self.open: dict[str, Entry] = {}
         self.count = 0
 
@@ -69,8 +81,9 @@ class Logs:
         self._last[block] = entry
         self._entries.append(entry)
         if len(self._entries) > MOST:
-            del self._entries[0]
-            self._left_out += 1
+            forgotten = self._entries.pop(0)
+            self._kept -= forgotten.size
+            forgotten.forgotten = True
         return entry
 
     def end(self, block: str, status: str, told: dict[str, t.Any], at: int, size: int) -> None:
@@ -84,7 +97,17 @@ class Logs:
             path = ("blocks", block, "output")
             told = told | {"output": references.reference(self._run_id, told["output"], path)}
             entry.referred = True
+            size = 0
+        if entry.forgotten:
+            return
         entry.told = told
+        entry.size = size + (0 if entry.given is None else len(encoding.dumps(entry.given)))
+        self._kept += entry.size
+        if self._kept > ALL:  # so it would be told; until then it would be held for each reader
+            self._kept -= entry.size
+            entry.given, entry.size = None, 0
+            entry.told = {name: value for name, value in told.items() if name != "output"}
+            entry.referred = False
 
     def told(self, waiting: t.Collection[str] = ()) -> list[dict[str, t.Any]]:
         """All entries.

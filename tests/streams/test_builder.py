@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing as t
+import weakref
 from collections.abc import Iterable
 
 import pytest
@@ -15,7 +16,7 @@ from app import events as ev
 from app.state import RunState
 from app.streams import references
 from app.streams.builder import BuilderEvents, BuilderOptions
-from app.streams.builder_logs import LARGE, MOST, Logs
+from app.streams.builder_logs import ALL, LARGE, MOST, Logs
 from app.streams.builder_loops import Loops
 from app.streams.builder_schema import DATA, ENDS, builder_events
 from app.streams.replay import Replay
@@ -298,6 +299,25 @@ def test_the_log_is_bounded() -> None:
     assert found[-1]["executionOrder"] == MOST + 49
     assert "output" in found[0]
     assert len(encoding.dumps(found)) < 10 * 1024 * 1024
+
+
+def test_no_more_is_kept_for_the_log_than_it_will_tell() -> None:
+    """A loop of a thousand rounds would hold its outputs for every reader until the end."""
+    logs = Logs("run_1")
+    held: list[weakref.ref[t.Any]] = []
+
+    class Held(dict[str, t.Any]):
+        """A dict that can be referred to weakly."""
+
+    for number in range(200):
+        output = Held(x="y" * 50_000)
+        held.append(weakref.ref(output))
+        logs.begin("a", {"blockId": "a", "executionOrder": number}, {"x": "y" * 50_000}, 1)
+        logs.end("a", "completed", {"output": output}, 2, 50_000)
+    del output
+    kept = [number for number, ref in enumerate(held) if ref() is not None]
+    assert kept == list(range(ALL // 100_008))
+    assert ["input" in entry for entry in logs.told()[82:85]] == [True, False, False]
 
 
 @pytest.mark.parametrize(
