@@ -37,7 +37,7 @@ log = logging.getLogger("studio.web")
 CALLBACK = "/api/chat/sso/callback"
 #: How long a browser may be away.
 AWAY_S = 600
-#: Returns from one address of the network, for one chat, in that time.
+#: Returns from one address of the network, for one chat, in that time, that prove nobody.
 RETURNS, PERIOD_S = 30, 15 * 60
 _PURPOSE = "sso"
 _STATE = re.compile(r"(chat_[0-9A-Za-z_]{1,60})\.[0-9A-Za-z_-]{32}")
@@ -152,18 +152,21 @@ def _person(left: _Leaving) -> Person:
             "a sign-in was not completed: %s", re.sub(r"[^a-z_]", "", said.get("error", ""))[:40] or "no code"
         )
         raise _Stopped(401, _NOT_PROVED)
+    limits = (Limit(f"sso:{left.chat_id}:{network()}", RETURNS, PERIOD_S, "sign-ins"),)
     try:
-        tries.take((Limit(f"sso:{left.chat_id}:{network()}", RETURNS, PERIOD_S, "sign-ins"),))
+        tries.take(limits)
     except ApiError as refused:
         raise _Stopped(429, refused.message) from None
     try:
-        return _provider().finish(said["code"], _callback(), left.nonce, left.verifier)
+        person = _provider().finish(said["code"], _callback(), left.nonce, left.verifier)
     except SignInFailed as failed:
         log.warning("a sign-in failed: %s", failed)
         raise _Stopped(401, _NOT_PROVED) from None
     except ProviderDown as down:
         log.error("the OpenID provider cannot be used: %s", down)
         raise _Stopped(502, _DOWN) from None
+    tries.give_back(limits)  # many people come from the one address of their office
+    return person
 
 
 def _provider() -> Provider:

@@ -529,6 +529,19 @@ def test_returns_are_limited(studio: Studio, browser: t.Any, chat: ChatRow, know
     assert "/oauth2/token" not in known.paths()
 
 
+def test_those_that_prove_somebody_are_not(
+    studio: Studio, browser: t.Any, chat: ChatRow, known: Issuer
+) -> None:
+    counted = f"sso:{chat.id}:127.0.0.1"
+    studio.store.counters.hit(counted, 900, sso_gate.RETURNS - 1)
+    assert sign_in(browser, known).status_code == 303
+    assert studio.store.counters.read(counted).value == sso_gate.RETURNS - 1
+    where = query_of(known.sign_in(leave(browser), "ada"))
+    answer = browser.get(f"{sso_gate.CALLBACK}?code=nonesuch&state={where['state']}")
+    refused(answer, 401)
+    assert studio.store.counters.read(counted).value == sso_gate.RETURNS
+
+
 def test_a_chat_that_has_changed_meanwhile(
     studio: Studio, browser: t.Any, chat: ChatRow, known: Issuer
 ) -> None:
