@@ -21,6 +21,18 @@ if t.TYPE_CHECKING:
     from app.engine.run import Run
     from app.events import Envelope
     from app.store.checkpoints import LogBatch
+    from app.store.sealing import Box
+
+
+def box_of(run: Run) -> Box | None:
+    """What seals that with which a run goes on, where that holds more than it may show.
+
+    :raises SecretsLocked: there is no key for it.
+    """
+    if run.resumption is not None:
+        return run.resumption.box
+    sealed = run.redaction is not None and run.request.workflow.durable
+    return run.services.store.secrets.box() if sealed else None
 
 
 class DurableRun:

@@ -285,6 +285,13 @@ class RedactingEmitter(Emitter):
         return msgspec.structs.replace(event, reason=None)
 
 
+def emitter_of(clock: Clock, state: RunState, run_log: RunLog, redaction: Redaction | None) -> Emitter:
+    """The emitter of a run; the plain one where nothing is masked."""
+    if redaction is None:
+        return Emitter(clock, state, run_log)
+    return RedactingEmitter(clock, state, run_log, redaction)
+
+
 def _in(masking: Masking | None, text: str) -> str:
     return text if masking is None else masking.text(text)
 

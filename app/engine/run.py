@@ -19,8 +19,8 @@ from gevent.event import Event
 from app import events as ev
 from app.engine import budgets, leaving, pins, redaction, runners, settle
 from app.engine.child import run_child
-from app.engine.durable import DurableRun
-from app.engine.emitter import Emitter, Subscriber
+from app.engine.durable import DurableRun, box_of
+from app.engine.emitter import Subscriber
 from app.engine.following import Standing, following
 from app.engine.frames import Frame
 from app.engine.gate import FlowGate
@@ -30,7 +30,7 @@ from app.engine.memory import RunMemories
 from app.engine.observe.observer import RunObserver
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
-from app.engine.redacting import RedactingEmitter
+from app.engine.redacting import emitter_of
 from app.engine.redaction import redaction_of
 from app.engine.region import RegionRun, run_body
 from app.engine.resumption import Resumption
@@ -46,9 +46,6 @@ from app.store.errors import StaleOwner
 from app.workflows.compiled import CompiledBlock, Region
 from app.workflows.regions import wanted
 from plugins.spec.blocks import BodyResult
-
-if t.TYPE_CHECKING:
-    from app.store.sealing import Box
 
 log = logging.getLogger("studio.runs")
 
@@ -87,10 +84,10 @@ class Run:
         self.gate = FlowGate()
         self.scope = RunScope(gate=self.gate)
         self.redaction = redaction_of(services, request, self.scope.cancel)
-        self.emitter = self._emitter()
+        self.emitter = emitter_of(services.clock, self.state, self.log, self.redaction)
         #: What it has used of its budgets; None: it has none.
         self.meter = self._meter() if request.budgets else None
-        self.box = self._box()
+        self.box = box_of(self)
         self.durable = self._durable()
         self.journal: Journal = Journal() if self.durable is None else self.durable.keeper.journal
         #: What agents remember of a run that is in nobody's thread.
@@ -123,18 +120,6 @@ class Run:
         )
         self.state.on_usage = meter.used
         return meter
-
-    def _emitter(self) -> Emitter:
-        if self.redaction is None:
-            return Emitter(self.services.clock, self.state, self.log)
-        return RedactingEmitter(self.services.clock, self.state, self.log, self.redaction)
-
-    def _box(self) -> Box | None:
-        """What it goes on with holds all that it may not show."""
-        if self.resumption is not None:
-            return self.resumption.box
-        sealed = self.redaction is not None and self.request.workflow.durable
-        return self.services.store.secrets.box() if sealed else None
 
     def _durable(self) -> DurableRun | None:
         if not self.request.workflow.durable:

@@ -22,8 +22,8 @@ class Detector(t.Protocol):
       part of a match; ``len(text)`` when none is under way. Without it that is taken to be ``longest`` + 1 characters
       before the end, so that whoever reads a redacted text as it is written is always that much behind. It may hold
       back too much, never too little. ``text`` may begin anywhere.
-    * ``signs`` and ``fewest``: characters of which every match has at least so many (1 unless it says), such as ``"@"``.
-      Text that has fewer is not looked at, which is what makes prose cheap.
+    * ``signs`` and ``fewest``: characters of which every match has at least so many (1 unless it says), such as
+      ``"@"``. Text that has fewer is not looked at, which is what makes prose cheap.
     """
 
     @property

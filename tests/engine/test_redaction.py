@@ -158,7 +158,9 @@ def test_a_block_that_is_tried_again_begins_anew(made: Services, model: Model, m
     model.turns = [[*said("4111 1111 "), ("fail", "context_length_exceeded")], said("1111 1111 it is")]
     document = agent("said/in-order", redact={"mode": mode})
     document["blocks"][1]["config"] |= {"retries": 0}
-    document["blocks"].append({"id": "row", "type": "loop", "config": {"kind": "for", "times": 1, "retries": 1}})
+    document["blocks"].append(
+        {"id": "row", "type": "loop", "config": {"kind": "for", "times": 1, "retries": 1}}
+    )
     document["edges"] = [
         {"source": "start", "target": "row"},
         {"source": "row", "target": "agent_1", "source_handle": "loop"},
@@ -303,7 +305,11 @@ def test_a_failures_words_are_masked_wherever_it_comes_to(
         "blocks": [
             {"id": "start", "type": "start"},
             {"id": "loop", "type": "loop", "config": {"kind": "for", "times": 1}},
-            {"id": "tool", "type": "tool", "config": {"tool": "look", "arguments": {"who": "{{ input.message }}"}}},
+            {
+                "id": "tool",
+                "type": "tool",
+                "config": {"tool": "look", "arguments": {"who": "{{ input.message }}"}},
+            },
         ],
         "edges": [
             {"source": "start", "target": "loop"},
