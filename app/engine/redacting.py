@@ -28,6 +28,8 @@ MOST_HELD = 16 * 1024 * 1024
 _COUNTS = frozenset({"tokens", "cost", "finishReason", "model"})
 #: Types of blocks whose output has those.
 _AGENTS = frozenset({"agent", "debate", "vote", "sequential", "router"})
+#: Type of the block whose output is what a tool gave.
+_TOOL = "tool"
 _PAYLOADS = ("arguments", "result")
 
 
@@ -298,8 +300,10 @@ def _in(masking: Masking | None, text: str) -> str:
 
 def _output(rules: Rules, state: BlockState | None, output: Mapping[str, t.Any]) -> Mapping[str, t.Any]:
     """A block's output. Its ``content`` is the text that was let through where it spoke."""
-    agent = state is not None and state.type in _AGENTS
-    shown = _members(rules, output, agent)
+    kind = "" if state is None else state.type
+    shown = _members(rules, output, kind in _AGENTS)
+    if kind == _TOOL and rules.tools is not None and rules.tools is not rules.answer:
+        shown = t.cast("Mapping[str, t.Any]", rules.tools.value(shown))
     if state is not None and state.final_text is not None and "content" in output:
         shown = {**shown, "content": state.final_text}
     return shown

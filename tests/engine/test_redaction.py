@@ -118,6 +118,21 @@ def test_parts_that_are_not_named_are_as_they_are(made: Services, model: Model) 
 # -- strict ------------------------------------------------------------------------------------------
 
 
+def test_the_output_of_a_tool_block_is_what_a_tool_gave(made: Services) -> None:
+    FOUND["is"] = {"mail": MAIL}
+    for applies in (["tools"], ["answer"], ["tools", "answer"]):
+        document = {
+            "name": "Test",
+            "blocks": [{"id": "found", "type": "tool", "config": {"tool": "look"}}],
+            "edges": [],
+            "settings": {"redact": {"mode": "live", "applies": applies}},
+        }
+        started, recorder = start(made, document, {})
+        terminal = ended(started) and recorder.envelopes[-1].event
+        assert isinstance(terminal, ev.RunCompleted)
+        assert terminal.output == {"result": {"mail": "[email]"}, "status": "success"}
+
+
 def test_strict_text_comes_whole_and_masked_before_its_turn_ends(made: Services, model: Model) -> None:
     FOUND["is"] = "nothing"
     turns = [[*said("I look", " it up"), ("call", ("look", {}))], said("Here", " is ", CARD, ".")]
