@@ -28,6 +28,7 @@ let files = [];
 let run = null;
 let reading = null;
 let sending = null;
+let wake = () => {};
 
 // -- what is shown -------------------------------------------------------------------------------------------------
 
@@ -142,38 +143,38 @@ async function ended(told, view) {
 
 /** Something has to be decided: by the visitor, or by others, which is waited for. */
 async function waits(state, told, view) {
+  let answered = null;
   let answer = null;
-  for (let now = state; now?.status === "paused"; now = await api.run(run)) {
-    const body = await decided(now, told, view);
-    if (!body) continue;
-    told.state = "working";
-    view.draw();
-    answer = await api.decide(run, body).catch((problem) => {
-      view.say(problem instanceof Refused ? problem.message : LOST, "bad");
-    });
-    if (answer) break;
-  }
-  told.state = "working";
-  await follow(answer, told, view);
-}
-
-/** What the visitor decides; null when others have, or somebody has stopped the run. */
-async function decided(state, told, view) {
   told.state = "paused";
   view.draw();
   view.asks.replaceChildren();
   $("live").textContent = "A decision is needed.";
-  let answered = null;
-  const answer = new Promise((done) => (answered = done));
-  for (const pause of state.pauses ?? []) view.ask(pause, answered);
-  for (;;) {
-    const body = await Promise.race([answer, later(PAUSED_MS)]);
-    if (body) {
-      view.say("");
-      return body;
-    }
-    const now = await api.run(run).catch(() => null);
-    if (now && now.status !== "paused") return null;
+  for (const pause of state.pauses ?? []) view.ask(pause, (body) => answered(body));
+  for (let now = state; now.status === "paused" && !answer; now = answer ? now : await standing(now)) {
+    const body = await Promise.race([
+      new Promise((done) => (answered = done)),
+      new Promise((done) => (wake = done)),
+      later(PAUSED_MS),
+    ]);
+    if (!body) continue;
+    view.say("");
+    answer = await api.decide(run, body).catch((problem) => {
+      view.say(problem instanceof Refused ? problem.message : LOST, "bad");
+      view.askAgain();
+    });
+  }
+  told.state = "working";
+  view.draw();
+  await follow(answer, told, view);
+}
+
+/** How the run stands; as before, while that cannot be known. */
+async function standing(before) {
+  try {
+    return await api.run(run);
+  } catch (problem) {
+    if (problem instanceof Refused && problem.status < 500) throw problem;
+    return before;
   }
 }
 
@@ -384,7 +385,7 @@ $("text").addEventListener("keydown", (event) => {
   event.preventDefault();
   say();
 });
-$("stop").addEventListener("click", () => (run ? api.stop(run).catch(refused) : sending.abort()));
+$("stop").addEventListener("click", () => (run ? api.stop(run).then(wake, refused) : sending.abort()));
 $("anew").addEventListener("click", () => {
   conversation.set(null);
   run = null;

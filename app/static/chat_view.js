@@ -173,6 +173,11 @@ export class Answer {
     form.append(make("div", "row", yes, no));
     this.asks.append(form);
   }
+
+  /** What was decided has not been taken. */
+  askAgain() {
+    this.asks.querySelectorAll("button").forEach((button) => (button.disabled = false));
+  }
 }
 
 /** An answer that is complete, from what was kept of it. */

@@ -378,3 +378,44 @@ def test_what_was_decided_elsewhere_meanwhile_is_followed(page: Page, server: St
     page.wait(DONE + "1")
     page.wait("document.querySelector('.answer').textContent.includes('Dear Cy')")
     page.errors[:] = [error for error in page.errors if "409" not in error]
+
+
+def test_a_decision_that_is_lost_can_be_made_again(page: Page, server: Studio) -> None:
+    page.open(chat(server, "lossy", fit_to_send(), outputs=["sent.text"]))
+    say(page, "Dear Ada")
+    page.wait("document.querySelector('.review textarea') !== null")
+    page.js(
+        "window.real = fetch, window.fetch = () =>"
+        " (window.fetch = real, Promise.reject(new TypeError('The connection is lost.')))"
+    )
+    decides(page, "Dear Bob")
+    page.wait(
+        "document.querySelector('.foot.bad')?.textContent === 'The server cannot be reached. Try again.'"
+    )
+    page.wait("!document.querySelector('.review button.main').disabled")
+    assert page.js("document.querySelector('.review textarea').value") == "Dear Bob"
+    page.js("document.querySelector('.review button.main').click()")
+    page.wait("document.querySelector('.answer:not(.working)')?.textContent.includes('Dear Bob')")
+    assert page.js("document.querySelector('.foot').hidden")
+
+
+def test_who_has_to_show_a_password_again_is_shown_nothing_meanwhile(page: Page, server: Studio) -> None:
+    url = chat(server, "changing", document("scripted/mute"), authType="password", password="first word")
+    page.open(url)
+    for word in ("first word", "second word"):
+        page.wait("!document.getElementById('password').hidden")
+        assert page.js("document.getElementById('messages').textContent") == ""
+        page.js(f"document.getElementById('password-text').value = {json.dumps(word)}")
+        page.js("document.querySelector('#password button').click()")
+        if word == "second word":
+            break
+        say(page, "Hello")
+        page.wait(DONE + "1")
+        [item] = [e for e in ask(server, "GET", "/api/chats")["items"] if e["slug"] == "changing"]
+        body = json.dumps({"password": "second word"}).encode()
+        headers = {"X-API-Key": server.key, "Content-Type": "application/json", "If-Match": "*"}
+        assert sse.request(server.port, "PATCH", f"/api/chats/{item['id']}", body, headers)[0] == 200
+        say(page, "Are you there?")
+    page.wait("document.querySelector('.asked')?.textContent.includes('Hello')")
+    assert page.js("document.getElementById('text').value") == "Are you there?"
+    page.errors[:] = [error for error in page.errors if "401" not in error]
