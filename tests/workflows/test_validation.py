@@ -66,9 +66,11 @@ def test_what_was_meant_is_told_of_the_first_fifty_names_and_wherever_one_comes_
 
 
 def test_others_may_go_on_at_every_block_and_edge():
-    steps = []
-    compiled(chain(agent("a"), agent("b"), agent("c")), pause=lambda: steps.append("step"))
-    assert len(steps) == 2 * 3 + 2  # a block is read, and then judged
+    steps, read = [], []
+    document = chain(agent("a"), agent("b"), agent("c"))
+    parse(document, lambda: read.append("step"))
+    compiled(document, pause=lambda: steps.append("step"))
+    assert len(steps) == len(read) + 2 * 3 + 2  # a block is read, and then judged
 
 
 def test_every_problem_is_told_at_once_in_document_order():
