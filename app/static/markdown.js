@@ -313,17 +313,19 @@ export class Growing {
     let found = this.settled;
     let fence = null;
     let loose = false;
+    let blank = true;
     while (place < this.text.length) {
       const stop = this.text.indexOf("\n", place);
       if (stop < 0) break;
-      const line = this.text.slice(place, stop);
+      const line = this.text.slice(place, stop).replaceAll("\t", "    ");
       const mark = FENCE.exec(line);
       if (fence) {
         if (line.trim().startsWith(fence) && !line.trim().replaceAll(fence[0], "")) fence = null;
       } else if (mark) fence = mark[2];
       else if (!line.trim()) {
         if (!loose) found = stop + 1;
-      } else loose = ITEM.test(line) || /^ {2,}/.test(line) ? true : false;
+      } else loose = ITEM.test(line) || /^ {2,}/.test(line) || (loose && !blank && !begins(line));
+      blank = !line.trim();
       place = stop + 1;
     }
     return found;

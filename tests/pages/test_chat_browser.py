@@ -419,3 +419,28 @@ def test_who_has_to_show_a_password_again_is_shown_nothing_meanwhile(page: Page,
     page.wait("document.querySelector('.asked')?.textContent.includes('Hello')")
     assert page.js("document.getElementById('text').value") == "Are you there?"
     page.errors[:] = [error for error in page.errors if "401" not in error]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\t- one\n\n- ```\n\n",
+        "- one\n1. two\nlazy\n\n1. three\n",
+        "2. one\nlazy\n\n\t- inner\n",
+        "```\n- a\n\n```\nb\n\nc",
+    ],
+)
+def test_what_grows_is_drawn_as_what_is_whole(page: Page, rich: str, text: str) -> None:
+    page.open(rich)
+    live, whole = page.js(
+        f"""import(document.querySelector("script").src.replace("chat.js", "markdown.js")).then(({{ Growing }}) => {{
+            const text = {json.dumps(text)};
+            const [live, whole] = [1, text.length].map((step) => {{
+                const grown = new Growing(document.createElement("div"));
+                for (let end = step; end <= text.length; end += step) grown.show(text.slice(0, end));
+                return grown.element.innerHTML;
+            }});
+            return [live, whole];
+        }})"""
+    )
+    assert live == whole
