@@ -17,7 +17,7 @@ import msgspec
 from gevent.event import Event
 
 from app import events as ev
-from app.engine import budgets, leaving, pins, redaction, runners, settle
+from app.engine import budgets, endings, leaving, pins, runners, settle
 from app.engine.child import run_child
 from app.engine.durable import DurableRun, box_of
 from app.engine.emitter import Subscriber
@@ -39,7 +39,6 @@ from app.engine.run_request import RunRequest
 from app.engine.scope import Cancelled, RunScope
 from app.engine.services import Services
 from app.engine.usage import usage_object
-from app.errors import BlockError, RunError
 from app.redaction import log_lines
 from app.state import RunState
 from app.store.errors import StaleOwner
@@ -48,15 +47,6 @@ from app.workflows.regions import wanted
 from plugins.spec.blocks import BodyResult
 
 log = logging.getLogger("studio.runs")
-
-#: Why a scope is given up of which no more is wanted.
-ENOUGH = "enough"
-
-_CANCELLED: Mapping[str, ev.CancelCause] = {
-    "client_disconnected": "client_disconnected",
-    "stop_requested": "stop_requested",
-    "server_shutdown": "server_shutdown",
-}
 
 
 class Run:
@@ -105,8 +95,8 @@ class Run:
         self.standing = Standing()
         #: Blocks whose failure an error edge took up, in order.
         self.caught: list[str] = []
-        #: The block inside of others with whose end it is over.
-        self._enough = ""
+        #: The block inside of others with whose end it is over; empty: none.
+        self.came_to = ""
         self._on_end = on_end
         self._starter: object = None
         self.readers = Readers(
@@ -225,13 +215,13 @@ class Run:
             terminal = self._drive()
         except Cancelled:
             if self.scope.cause == "block_failed" and self.scope.error is not None:
-                terminal = self._failure(self.scope.error)
+                terminal = endings.failed(self, self.scope.error)
         except BaseException as exc:
             if self.scope.cause in (
                 None,
                 "block_failed",
             ):  # else it was stopped first, and this only followed
-                terminal = self._failure(exc)
+                terminal = endings.failed(self, exc)
             else:
                 log.warning("run %s: %r while it was being stopped", self.id, exc)
         finally:
@@ -262,7 +252,7 @@ class Run:
         self._within_budget()
         if self.scope.cause == "stop_requested":  # it was accepted, and the last block waited for nothing
             raise Cancelled(self.scope.cause)
-        return self._completed(last)
+        return endings.completed(self, last)
 
     def _within_budget(self) -> None:
         """:raises Cancelled: the last of it used more than may be, or it was to end anyhow."""
@@ -281,8 +271,8 @@ class Run:
 
     def enough(self, block: str) -> None:
         """A block inside of others has ended with which the run is over: whatever else goes on is given up."""
-        self._enough = self._enough or block
-        self.scope.cancel(ENOUGH)
+        self.came_to = self.came_to or block
+        self.scope.cancel(endings.ENOUGH)
 
     def body(self, region: Region, frame: Frame, outer: RunScope) -> BodyResult:
         """See :func:`app.engine.region.run_body`."""
@@ -297,29 +287,6 @@ class Run:
     def visible(self) -> Mapping[str, Mapping[str, t.Any]]:
         """What templates see of the run's own blocks, by their ids; a child's stay its own."""
         return self.state.visible()
-
-    def _completed(self, last: tuple[str, ...]) -> ev.Terminal:
-        outputs = self.state.outputs()
-        caught = self.caught
-        return ev.RunCompleted(
-            settle.run_output(self.request.workflow, outputs, last),
-            outputs,
-            self.state.tool_calls(),
-            self.usage(),
-            not caught,
-            self.state.blocks[caught[0]].message if caught else None,
-        )
-
-    def _failure(self, exc: BaseException) -> ev.Terminal:
-        """The terminal for an exception; anything unforeseen is ``internal`` and logged."""
-        if isinstance(exc, RunError):
-            self.detail = exc.detail
-            self.failed_model = exc.model
-            block = exc.block if isinstance(exc, BlockError) else None
-            message = exc.message if self.redaction is None else self.redaction.text(exc.message, block)
-            return ev.RunFailed(exc.code, message, block, {})
-        log.error("run %s failed unexpectedly", self.id, exc_info=exc)
-        return ev.RunFailed("internal", "The server failed to run the workflow; see its log.", None, {})
 
     def _leaves(self, terminal: ev.Terminal | None) -> bool:
         """Whether it leaves without an end; one that came to its end in spite of all has that."""
@@ -339,9 +306,9 @@ class Run:
     def _end(self, terminal: ev.Terminal | None) -> None:
         """Settle what is open, store the record, show the terminal. Each step survives the others' failure."""
         if terminal is None:
-            terminal = self._cancelled(self.scope.cause or "server_shutdown")
+            terminal = endings.cancelled(self, self.scope.cause or "server_shutdown")
         if self.redaction is not None and self.redaction.broken:
-            terminal = self._without_words(terminal)
+            terminal = endings.without_words(terminal)
         self.ending = terminal
         self.readers.close()
         if isinstance(terminal, ev.RunCancelled):
@@ -395,24 +362,6 @@ class Run:
             log.exception("run %s: its terminal event failed", self.id)
         finally:
             self._over()
-
-    def _cancelled(self, cause: str) -> ev.Terminal:
-        if cause == ENOUGH:
-            return self._completed((self._enough,))
-        if cause == "execution_timeout":
-            return ev.RunTimedOut({})
-        if cause in _CANCELLED:
-            return ev.RunCancelled(_CANCELLED[cause], {})
-        if self.meter is not None and self.meter.over is not None:
-            return ev.RunFailed(budgets.EXCEEDED, self.meter.over.told(), None, {})
-        return ev.RunFailed(cause, "The run could not go on.", None, {})
-
-    @staticmethod
-    def _without_words(terminal: ev.Terminal) -> ev.Terminal:
-        """The end of a run whose words could not be searched; one that was stopped has none."""
-        if isinstance(terminal, (ev.RunCancelled, ev.RunTimedOut)):
-            return terminal
-        return ev.RunFailed(redaction.FAILED, redaction.MESSAGE, None, {})
 
     def _store(self, terminal: ev.Terminal, held: ev.Envelope | None) -> None:
         thread, store = self.request.thread, self.services.store
