@@ -14,6 +14,8 @@ import typing as t
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from plugins.check_digits import is_cnpj, is_cpf, luhn_sums
+
 _DIGITS = frozenset(string.digits)
 _IBAN_SIGNS = frozenset(string.digits + string.ascii_uppercase)
 
@@ -214,7 +216,7 @@ class CardDetector:
         starts = [n for n, i in enumerate(at) if n == 0 or at[n - 1] != i - 1]
         ends = {n + 1 for n, i in enumerate(at) if n + 1 == len(at) or at[n + 1] != i + 1}
         digits = "".join(text[i] for i in at)
-        sums = _luhn_sums(digits)
+        sums = luhn_sums(digits)
         for first in starts:
             for last in range(first + 19, first + 12, -1):
                 if last not in ends or (sums[last % 2][last] - sums[last % 2][first]) % 10:
@@ -224,16 +226,6 @@ class CardDetector:
                 if _stands_alone(text, at[first], at[last - 1] + 1):
                     yield at[first], at[last - 1] + 1
                     break
-
-
-def _luhn_sums(digits: str) -> tuple[list[int], list[int]]:
-    """What the digits before each place add up to by Luhn's rule: of a number that ends at an even place, at an odd."""
-    sums: tuple[list[int], list[int]] = [0], [0]
-    for place, digit in enumerate(map(int, digits)):
-        twice = digit * 2 - 9 if digit > 4 else digit * 2
-        for ends, found in enumerate(sums):
-            found.append(found[-1] + (twice if place % 2 == ends else digit))
-    return sums
 
 
 class IbanDetector:
@@ -287,33 +279,6 @@ def _is_iban(signs: str, length: int) -> bool:
 def _stands_alone(text: str, start: int, end: int) -> bool:
     """Whether no letter or digit is beside a candidate."""
     return not (start > 0 and text[start - 1].isalnum()) and not (end < len(text) and text[end].isalnum())
-
-
-def is_cpf(text: str) -> bool:
-    """Whether the digits of ``text`` are a CPF: eleven with two check digits, not one digit repeated."""
-    digits = [int(sign) for sign in text if sign in _DIGITS]
-    if len(digits) != 11 or len(set(digits)) == 1:
-        return False
-    return all(
-        sum(digit * (size + 1 - place) for place, digit in enumerate(digits[:size])) * 10 % 11 % 10
-        == digits[size]
-        for size in (9, 10)
-    )
-
-
-def is_cnpj(text: str) -> bool:
-    """Whether the signs of ``text`` are a CNPJ: twelve letters or digits (letters since July 2026), two check digits.
-
-    A letter counts as its ASCII code less 48 (Receita Federal, IN RFB 2.229/2024).
-    """
-    signs = [ord(sign) - 48 for sign in text.upper() if sign.isalnum()]
-    if len(signs) != 14 or len(set(signs)) == 1:
-        return False
-    for size in (12, 13):
-        rest = sum(sign * (2 + (size - 1 - place) % 8) for place, sign in enumerate(signs[:size])) % 11
-        if signs[size] != (0 if rest < 2 else 11 - rest):
-            return False
-    return True
 
 
 def _is_ssn(text: str) -> bool:
