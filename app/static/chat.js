@@ -143,20 +143,23 @@ async function ended(told, view) {
 
 /** Something has to be decided: by the visitor, or by others, which is waited for. */
 async function waits(state, told, view) {
-  let answered = null;
+  let decision = null;
   let answer = null;
   told.state = "paused";
   view.draw();
   view.asks.replaceChildren();
   $("live").textContent = "A decision is needed.";
-  for (const pause of state.pauses ?? []) view.ask(pause, (body) => answered(body));
+  for (const pause of state.pauses ?? []) {
+    view.ask(pause, (body) => {
+      decision = body;
+      wake();
+    });
+  }
   for (let now = state; now.status === "paused" && !answer; now = answer ? now : await standing(now)) {
-    const body = await Promise.race([
-      new Promise((done) => (answered = done)),
-      new Promise((done) => (wake = done)),
-      later(PAUSED_MS),
-    ]);
-    if (!body) continue;
+    if (!decision) await Promise.race([new Promise((done) => (wake = done)), later(PAUSED_MS)]);
+    if (!decision) continue;
+    const body = decision;
+    decision = null;
     view.say("");
     answer = await api.decide(run, body).catch((problem) => {
       view.say(problem instanceof Refused ? problem.message : LOST, "bad");
@@ -220,7 +223,16 @@ function refused(problem) {
   if (!(problem instanceof Refused)) return notice(LOST);
   if (asksIn(problem)) return gate(problem);
   const wait = problem.status === 429 && problem.retry ? ` Try again in ${words(problem.retry)}.` : "";
-  return notice(`${WORDS[problem.code] ?? problem.message}${wait}`);
+  return notice(`${WORDS[problem.code] ?? plain(problem)}${wait}`);
+}
+
+/** What is wrong, with the names of files where programs are told their places. */
+function plain({ message, details }) {
+  const named = details.map(({ path, message: said }) => {
+    const file = files[/^files\[(\d+)\]/.exec(path)?.[1]];
+    return file && `“${file.name}” ${said}.`;
+  });
+  return named.length && named.every(Boolean) ? named.join(" ") : message;
 }
 
 function words(seconds) {
@@ -385,7 +397,7 @@ $("text").addEventListener("keydown", (event) => {
   event.preventDefault();
   say();
 });
-$("stop").addEventListener("click", () => (run ? api.stop(run).then(wake, refused) : sending.abort()));
+$("stop").addEventListener("click", () => (run ? api.stop(run).then(() => wake(), refused) : sending.abort()));
 $("anew").addEventListener("click", () => {
   conversation.set(null);
   run = null;

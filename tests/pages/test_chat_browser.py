@@ -444,3 +444,32 @@ def test_what_grows_is_drawn_as_what_is_whole(page: Page, rich: str, text: str) 
         }})"""
     )
     assert live == whole
+
+
+def test_a_run_is_stopped_while_it_waits_for_a_decision(page: Page, server: Studio) -> None:
+    page.open(chat(server, "stopped", fit_to_send(), outputs=["sent.text"]))
+    say(page, "Dear Ada")
+    page.wait("document.querySelector('.review') !== null")
+    page.js("document.getElementById('stop').click()")
+    page.wait("document.querySelector('.foot.bad')?.textContent === 'The run was stopped.'")
+    assert page.js("document.querySelector('.review') === null")
+    page.wait("document.getElementById('stop').hidden")
+
+
+def test_a_file_that_is_refused_is_named(page: Page, server: Studio) -> None:
+    page.open(chat(server, "filing", document("scripted/mute")))
+    page.wait("!document.getElementById('say').hidden")
+    page.js(
+        """(() => {
+            const chosen = new DataTransfer();
+            chosen.items.add(new File(["hello"], "good.txt"));
+            chosen.items.add(new File([new Uint8Array([0, 1, 2])], "<b>bad</b>.bin"));
+            document.getElementById("file").files = chosen.files;
+            document.getElementById("file").dispatchEvent(new Event("change"));
+        })()"""
+    )
+    say(page, "Look at these")
+    page.wait("!document.getElementById('notice').hidden")
+    said = page.js("document.getElementById('notice').textContent")
+    assert said.startswith("“<b>bad</b>.bin” is neither an image")
+    page.errors[:] = [error for error in page.errors if "400" not in error]
