@@ -164,7 +164,8 @@ def _sent(name: str) -> tuple[str, str, bytes]:
         raise ValidationFailed(
             [Problem("", "is no form of one part; curl -F file=@NAME sends one")]
         ) from None
-    unknown = [Problem(key, "unknown part; send the file as file") for key in {*fields, *files} - {"file"}]
+    named = dict.fromkeys(str(key or "")[:100] for key in (*fields, *files))  # a part may have no name
+    unknown = [Problem(key, "unknown part; send the file as file") for key in named if key != "file"]
     parts = files.getlist("file")
     if unknown or len(parts) != 1:
         raise ValidationFailed(

@@ -67,6 +67,10 @@ def test_a_form_brings_one_file(studio: Studio) -> None:
     assert_error(form(studio, {"file": "text"}), 400, "validation_failed", path="file")
     two = {"file": [(io.BytesIO(PDF), "a"), (io.BytesIO(PDF), "b")]}
     assert_error(form(studio, two), 400, "validation_failed", path="file")
+    nameless = b"--x\r\nContent-Disposition: form-data\r\n\r\nHi\r\n--x--\r\n"
+    assert_error(
+        upload(studio, nameless, "multipart/form-data; boundary=x"), 400, "validation_failed", path=""
+    )
     assert_error(upload(studio, b"--x\r\n", "multipart/form-data"), 400, "validation_failed")
     assert_error(upload(studio, b"--x", "multipart/form-data; boundary=x"), 400, "validation_failed")
     assert len(ok(studio.get(PATH, "run"))["items"]) == 1
