@@ -137,6 +137,10 @@ class Chats:
         whole = {**({} if before is None else _wire(before)), **sent}
         kept = before is not None and before.password is not None
         body, problems = load_deployment(whole, kept, self._services.plugins.detectors)
+        if (
+            before is not None and sent.get("authType", "") is None
+        ):  # nobody opens a chat by leaving something out
+            problems.append(Problem("authType", 'must not be null; "public" lets everybody in'))
         if body is not None:
             problems += self._known_problems(body, before)
             if before is None or before.auth_type != body.auth_type:

@@ -221,6 +221,21 @@ def test_the_list_can_be_narrowed_and_paged(studio: Studio, workflow: str) -> No
     assert_error(send(studio, "GET", "/api/chats?workflowId="), 400, "validation_failed", path="workflowId")
 
 
+def test_null_opens_no_gate(studio: Studio, workflow: str) -> None:
+    made = create(studio, workflow, authType="password", password="open sesame")
+    path, tag = f"/api/chats/{made.get_json()['id']}", made.headers["ETag"]
+    assert_error(
+        send(studio, "PATCH", path, {"authType": None}, If_Match=tag),
+        400,
+        "validation_failed",
+        path="authType",
+    )
+    kept = send(studio, "PATCH", path, {"password": None, "description": None}, If_Match=tag).get_json()
+    assert (kept["authType"], kept["hasPassword"]) == ("password", True), "there is one, and it stays"
+    opened = send(studio, "PATCH", path, {"authType": "public"}, If_Match="*").get_json()
+    assert (opened["authType"], opened["hasPassword"]) == ("public", False)
+
+
 @pytest.mark.parametrize("seen", ["any", "the one before"])
 def test_of_two_changes_at_once_neither_is_lost(
     studio: Studio, workflow: str, seen: str, monkeypatch: pytest.MonkeyPatch
