@@ -206,6 +206,8 @@ class RedactingEmitter(Emitter):
         output = event.output
         if output is not None:
             output = _output(rules, state, output)
+            if event.status == "failed" and rules.rest is not None:  # it may quote whatever failed
+                output = rules.rest.value(output)
         message = event.message if event.message is None else _in(rules.rest, event.message)
         super().emit(msgspec.structs.replace(event, output=output, message=message))
 
