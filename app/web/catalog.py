@@ -8,7 +8,9 @@ run never meets a version that was deployed after it began.
 
 from __future__ import annotations
 
+import threading
 import typing as t
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -195,6 +197,15 @@ def check_ready(found: Runnable, parts: Parts, public: bool) -> None:
         raise ApiError(503, locked.code, _NOT_READY if public else locked.message) from None
 
 
+class _Queue:
+    """Those who want one workflow; it goes with the last of them."""
+
+    __slots__ = ("__weakref__", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
 class Catalog:
     """The workflows of one store, compiled on first use."""
 
@@ -204,6 +215,9 @@ class Catalog:
         self._generation = -1
         self._known: dict[tuple[str, int | None], Runnable] = {}
         self._runners: dict[str, Runnable] = {}
+        self._queues: weakref.WeakValueDictionary[tuple[str, int | None], _Queue] = (
+            weakref.WeakValueDictionary()
+        )
 
     def find(self, workflow_id: str, version: int | None = None, generation: int | None = None) -> Runnable:
         """The workflow's live version, or a named one.
@@ -215,7 +229,13 @@ class Catalog:
         if workflow_id in self._plugins.runners:
             return self._runner(workflow_id, version)
         self._refresh(generation)
-        return self._find(workflow_id, version, ())
+        found = self._known.get((workflow_id, version))
+        if found is not None:
+            return found
+        # To compile a large one takes a while, in which others go on: who wants the same waits for it.
+        queue = self._queues.setdefault((workflow_id, version), _Queue())
+        with queue.lock:
+            return self._find(workflow_id, version, ())
 
     def _runner(self, workflow_id: str, version: int | None) -> Runnable:
         """A workflow that no document makes: it is what it is for the life of the process."""
