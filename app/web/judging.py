@@ -41,13 +41,19 @@ class Judge:
         self._generation = -1
         self._known: dict[tuple[object, ...], Runnable | Judged] = {}
 
-    def draft(self, row: WorkflowRow) -> Judged:
-        """What there is to say of a workflow's draft."""
-        return self._kept((row.id, row.created_at, "draft", row.revision), row.id, row.document)
+    def draft(self, row: WorkflowRow, *, anew: bool = False) -> Judged:
+        """What there is to say of a workflow's draft.
+
+        :param anew: problems that were found before are looked for again: what is missing may have come without any
+            change in the store.
+        """
+        return self._kept((row.id, row.created_at, "draft", row.revision), row.id, row.document, anew)
 
     def version(self, row: WorkflowRow, version: VersionRow) -> Judged:
-        """What there is to say of one of its versions, as of today."""
-        return self._kept((row.id, row.created_at, "version", version.version), row.id, version.document)
+        """What there is to say of one of its versions, as of today, to make it live: see ``anew`` above."""
+        return self._kept(
+            (row.id, row.created_at, "version", version.version), row.id, version.document, True
+        )
 
     def document(self, workflow_id: str, document: dict[str, t.Any]) -> Judged:
         """What there is to say of any document.
@@ -56,13 +62,15 @@ class Judge:
         """
         return self._said(self._compiled(workflow_id, document))
 
-    def _kept(self, key: tuple[object, ...], workflow_id: str, document: dict[str, t.Any]) -> Judged:
+    def _kept(
+        self, key: tuple[object, ...], workflow_id: str, document: dict[str, t.Any], anew: bool
+    ) -> Judged:
         generation = self._store.generation()
         if generation != self._generation or len(self._known) >= _MOST:
             self._known.clear()
             self._generation = generation
         found = self._known.get(key)
-        if found is None:
+        if found is None or (anew and isinstance(found, Judged)):
             found = self._compiled(workflow_id, document)
             if generation == self._generation:  # else it may be what was right before a change
                 self._known[key] = found

@@ -62,7 +62,7 @@ class Deploying:
         body = load(DeployBody, read_object())
 
         def step(row: WorkflowRow) -> tuple[Judged, tuple[int, bool]]:
-            judged = _fit(self._judge.draft(row))
+            judged = _fit(self._judge.draft(row, anew=True))
             by = caller().key_id
             done = _versions().deploy(row.id, body.name, body.description, by, seen=row.revision)
             return judged, done

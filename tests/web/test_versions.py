@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
@@ -141,6 +142,18 @@ def test_what_would_not_run_any_more_does_not_become_live(studio: Studio) -> Non
     refused = send(studio, "POST", f"{path}/rollback")
     assert_error(refused, 400, "validation_failed", path="blocks[1].config.model")
     assert ok(studio.get(path))["liveVersion"] == 2
+
+
+def test_what_would_run_by_now_becomes_live(studio: Studio, tmp_path: Path) -> None:
+    """What a document uses may come without any change in the store: a script, a model of one's own server."""
+    workflow, _ = made(studio, document("scripted/to-come"))
+    path = f"/api/workflows/{workflow}/deploy"
+    refused = send(studio, "POST", path, {})
+    assert_error(refused, 400, "validation_failed", path="blocks[1].config.model")
+    (tmp_path / "scripts" / "to-come.yaml").write_text(
+        yaml.safe_dump({"turns": [{"steps": [{"text": "Hi"}]}]})
+    )
+    assert ok(send(studio, "POST", path, {}), 201)["liveVersion"] == 1
 
 
 def test_versions_are_listed_newest_first(studio: Studio) -> None:
