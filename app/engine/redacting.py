@@ -20,7 +20,7 @@ from app.engine.run_log import RunLog
 from app.redaction.finders import DetectorFailed
 from app.redaction.masking import Masking
 from app.redaction.sieve import Sieve
-from app.state import BlockState, RunState
+from app.state import BlockState, CallState, RunState
 
 #: Most characters of one turn that are held until it has ended.
 MOST_HELD = 16 * 1024 * 1024
@@ -303,7 +303,7 @@ def _in(masking: Masking | None, text: str) -> str:
 def _output(rules: Rules, state: BlockState | None, output: Mapping[str, t.Any]) -> Mapping[str, t.Any]:
     """A block's output. Its ``content`` is the text that was let through where it spoke."""
     kind = "" if state is None else state.type
-    shown = _members(rules, output, kind in _AGENTS)
+    shown = _members(rules, output, kind in _AGENTS, {} if state is None else state.calls)
     if kind == _TOOL and rules.tools is not None and rules.tools is not rules.answer:
         shown = t.cast("Mapping[str, t.Any]", rules.tools.value(shown))
     if state is not None and state.final_text is not None and "content" in output:
@@ -311,7 +311,9 @@ def _output(rules: Rules, state: BlockState | None, output: Mapping[str, t.Any])
     return shown
 
 
-def _members(rules: Rules, output: Mapping[str, t.Any], agent: bool) -> Mapping[str, t.Any]:
+def _members(
+    rules: Rules, output: Mapping[str, t.Any], agent: bool, calls: Mapping[str, CallState]
+) -> Mapping[str, t.Any]:
     if not agent:
         return output if rules.answer is None else t.cast("Mapping[str, t.Any]", rules.answer.value(output))
     shown: dict[str, t.Any] = {}
@@ -319,22 +321,28 @@ def _members(rules: Rules, output: Mapping[str, t.Any], agent: bool) -> Mapping[
         if name in _COUNTS:
             shown[name] = value
         elif name == "toolCalls":
-            shown[name] = {**value, "list": [_call(rules.tools, call) for call in value["list"]]}
+            shown[name] = {**value, "list": [_call(rules.tools, call, calls) for call in value["list"]]}
         elif name == "providerTiming":
             shown[name] = {
                 **value,
                 "timeSegments": [_segment(rules.tools, each) for each in value["timeSegments"]],
             }
         elif name == "answers" and isinstance(value, list):  # of a sequence: what each agent gave
-            shown[name] = [_members(rules, each, True) for each in value]
+            shown[name] = [_members(rules, each, True, calls) for each in value]
         else:
             shown[name] = value if rules.answer is None else rules.answer.value(value)
     return shown
 
 
-def _call(masking: Masking | None, call: Mapping[str, t.Any]) -> Mapping[str, t.Any]:
+def _call(
+    masking: Masking | None, call: Mapping[str, t.Any], told: Mapping[str, CallState]
+) -> Mapping[str, t.Any]:
+    """A call as an output lists it: as it was told, if it was; to look at it again may take long."""
     if masking is None:
         return call
+    known = told.get(call["id"])
+    if known is not None and known.status is not None:
+        return {**call, "name": known.name, "arguments": known.arguments, "result": known.result}
     return {**call, **{name: masking.value(call[name]) for name in ("name", *_PAYLOADS)}}
 
 

@@ -16,7 +16,7 @@ from app.engine.run_request import RunRequest
 from app.redaction import log_lines
 from app.redaction.finders import DetectorFailed, Finder, finders_of
 from app.redaction.known import KnownValues, known_values
-from app.redaction.masking import Masking
+from app.redaction.masking import AskedMasking, Masking
 from app.redaction.policy import Part, Policy, strictest
 from app.workflows.redact import block_policy, whole_policy
 
@@ -162,7 +162,7 @@ class Redaction:
             part("answer"),
             part("thinking"),
             part("tools"),
-            part("input"),
+            None if (asked := part("input")) is None else AskedMasking(asked.finders),
             everything,
             strict and policy is not None and "answer" in policy.applies,
             strict and policy is not None and "thinking" in policy.applies,

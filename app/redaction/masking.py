@@ -15,6 +15,8 @@ from app.redaction.sieve import Sieve, sieved
 
 #: Digits of a number that is looked at, at least and at most.
 _FEWEST, _MOST = 6, 40
+#: Characters from which on the data of a file is taken for one.
+_LONG = 1024
 
 
 class Masking:
@@ -77,6 +79,34 @@ class Masking:
         written = str(int(value))
         masked = self.text(written)
         return value if masked == written else masked
+
+
+class AskedMasking(Masking):
+    """Of what a run was asked: what files hold is theirs, and would take seconds to look at."""
+
+    __slots__ = ()
+
+    def value(self, value: t.Any) -> t.Any:
+        """See :class:`Masking`."""
+        files = value.get("files") if isinstance(value, Mapping) else None
+        if not isinstance(files, list) or not any(map(_holds_data, files)):
+            return super().value(value)
+        masked = super().value({**value, "files": [_without_data(file) for file in files]})
+        masked["files"] = [_with_data(*pair) for pair in zip(masked["files"], files, strict=True)]
+        return masked
+
+
+def _holds_data(file: t.Any) -> bool:
+    data = file.get("data") if isinstance(file, Mapping) else None
+    return isinstance(data, str) and len(data) >= _LONG
+
+
+def _without_data(file: t.Any) -> t.Any:
+    return {**file, "data": ""} if _holds_data(file) else file
+
+
+def _with_data(masked: t.Any, file: t.Any) -> t.Any:
+    return {**masked, "data": file["data"]} if _holds_data(file) else masked
 
 
 def _unused(name: t.Any, taken: Mapping[t.Any, t.Any]) -> t.Any:
