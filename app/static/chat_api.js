@@ -1,7 +1,7 @@
 // Calls the routes of one chat, as the visitor whose browser this is.
 //
 // Law of this file: in a page of its own the browser's cookie says who the visitor is, and no script sees it. Inside a
-// frame of another site cookies may be blocked, so there a signed token goes to and fro in a header, kept for the site
+// frame of another site cookies may be blocked, so there a signed token travels in a header, kept for the site
 // that shows the frame.
 
 const HEADER = "X-Studio-Visitor";
