@@ -6,7 +6,7 @@ Law of this room: independent of the program: it knows marks, personal data and 
 from __future__ import annotations
 
 from tests.leaks.marks import marks_in, pieces_in, spoken
-from tests.leaks.play import Played, Told
+from tests.leaks.told import Played, Told
 
 
 def leaks(played: Played) -> list[str]:

@@ -1,58 +1,28 @@
-"""A case, played: deployed, run on a surface, looked at by every reader.
+"""A case, played: run on a surface, looked at by every reader.
 
-Law of this room: nothing is judged here. Everything that was told is handed out with who was told and where.
+Law of this room: as of :mod:`tests.leaks.asker`. Which surface, which readers and in which way is drawn by the case's
+number, a few of them each time, so that a case is quick and all are looked at by many.
 """
 
 from __future__ import annotations
 
-import random
+import re
 import typing as t
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from urllib.parse import quote
 
-import gevent
-import yaml
-from flask.testing import FlaskClient
-
 from tests.leaks import refusals
-from tests.leaks.cases import HOST, Case
-from tests.leaks.marks import everywhere
-from tests.leaks.personal import personal
+from tests.leaks.asker import Asker
+from tests.leaks.cases import Case
 from tests.leaks.table import MAY
+from tests.leaks.told import Played, Told
 from tests.leaks.world import DOCUMENTS, KEPT, World
 
 NEGOTIATE = {"X-Studio-Stream-Protocol": "agent-events-v1"}
 SSE = {"Accept": "text/event-stream"}
 JSON = {"Accept": "application/json"}
 LEVELS = ("full", "messages", "minimal")
-STOP = "/api/runs/%s/cancel"
 PROTOCOLS = ("agent-events-v1", "agent-text", "runs", "graph")
-
-
-@dataclass(frozen=True)
-class Told:
-    """Something that was told. ``documents``: it holds workflows as they were written."""
-
-    reader: str
-    where: str
-    text: str
-    also: str = ""
-    documents: bool = False
-
-    @property
-    def may(self) -> str:
-        """The classes that may be in it."""
-        return MAY[self.reader, self.where] + self.also
-
-
-@dataclass
-class Played:
-    """What came of a case: all that was told, and the personal data that may not be in it."""
-
-    told: list[Told] = field(default_factory=list)
-    hidden: tuple[str, ...] = ()
-    statuses: list[tuple[str, str, int]] = field(default_factory=list)
+STOP = "/api/runs/%s/cancel"
 
 
 def play(world: World, case: Case) -> Played:
@@ -62,34 +32,19 @@ def play(world: World, case: Case) -> Played:
     return player.played
 
 
-class Player:
-    """Plays one case; ``chance`` makes the choices that are left."""
+class Player(Asker):
+    """Plays one case."""
 
-    def __init__(self, world: World, case: Case) -> None:
-        self.world, self.case = world, case
-        self.chance = random.Random(case.plan)
-        self.played = Played()
-        self.anybody: FlaskClient = world.studio.app.test_client(use_cookies=False)
-        self.visitor: FlaskClient = world.studio.app.test_client()
-        self.visits = self.chance.random() < 0.5
-        self.how: tuple[str, dict[str, str]] = "live", NEGOTIATE
-        self.also = ""
-        self.stranger = world.studio.keys.get("stranger") or self._stranger()
-
-    def _stranger(self) -> str:
-        made = self.world.studio.store.keys.create("stranger", frozenset({"run"}))[1]
-        self.world.studio.keys["stranger"] = made
-        return made
-
-    # -- the case ------------------------------------------------------------------------------
+    how: tuple[str, dict[str, str]] = "live", NEGOTIATE
 
     def play(self) -> None:
+        """All of it."""
         world = self.world
         content = self.chance.random() < 0.5
         world.begin(content)
-        scripts = self._deploy()
+        scripts = self.deploy()
         try:
-            self._hidden()
+            self.hide()
             (self._visit if self.visits else self._call)()
             refusals.refused(self)
             if self.chance.random() < 0.1:
@@ -99,103 +54,6 @@ class Player:
         finally:
             for name in scripts:
                 (world.folder() / f"{name}.yaml").unlink()
-
-    def _fill(self, value: t.Any) -> t.Any:
-        return everywhere(value, self.world.serial, self.world.secrets)
-
-    def _hidden(self) -> None:
-        names = list(self.case.hidden) + (self.case.chat["hidden"] if self.visits else [])
-        found = []
-        for name in dict.fromkeys(names):
-            kind, _, number = name.strip("%").removeprefix("P").partition(":")
-            found.append(personal(kind, self.world.serial, int(number)))
-        self.played.hidden = tuple(found)
-
-    def _deploy(self) -> list[str]:
-        case, studio = self.case, self.world.studio
-        scripts = self._fill(case.scripts)
-        for name, script in scripts.items():
-            (self.world.folder() / f"{name}.yaml").write_text(yaml.safe_dump(script))
-        child = ""
-        if case.child is not None:
-            child = studio.deploy(self._placed(case.child, child))
-        self.document = self._placed(case.document, child)
-        self.workflow = studio.deploy(self.document)
-        self.slug = f"chat-{self.world.serial}"
-        row = {name: value for name, value in case.chat.items() if name != "hidden"}
-        studio.store.chats.create({"workflow_id": self.workflow, "slug": self.slug, "title": "So", **row})
-        self.message = self._fill(case.message)
-        self.conversation = self._fill(case.conversation)
-        return list(scripts)
-
-    def _placed(self, document: dict[str, t.Any], child: str) -> dict[str, t.Any]:
-        filled = self._fill(document)
-
-        def place(value: t.Any) -> t.Any:
-            if isinstance(value, str):
-                return value.replace(HOST, self.world.host).replace("%%CHILD%%", child)
-            if isinstance(value, dict):
-                return {name: place(item) for name, item in value.items()}
-            return [place(item) for item in value] if isinstance(value, list) else value
-
-        return t.cast("dict[str, t.Any]", place(filled))
-
-    # -- asking --------------------------------------------------------------------------------
-
-    def ask(
-        self,
-        reader: str,
-        where: str,
-        method: str,
-        path: str,
-        body: t.Any = None,
-        *,
-        key: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        also: str = "",
-        stop: str = "",
-    ) -> t.Any:
-        """One request and its answer, to the end; both head and body are told.
-
-        :param stop: where the run is stopped if it never ends, with ``%s`` for its id.
-        """
-        client = self.visitor if reader == "visitor" else self.anybody
-        sent = dict(headers or {})
-        if key is not None:
-            sent["X-API-Key"] = self.world.studio.keys.get(key, key)
-        raw = {"json": body}
-        if isinstance(body, str):
-            raw = {"data": body.encode(), "content_type": "application/json"}
-        answer = client.open(path, method=method, headers=sent, **t.cast(t.Any, raw))
-        if stop and self.case.stalls and "X-Run-Id" in answer.headers:
-            self._stop(client, stop % answer.headers["X-Run-Id"], sent.get("X-API-Key"))
-        text = answer.get_data(as_text=True)
-        self.played.statuses.append((reader, where, answer.status_code))
-        self.played.told.append(Told(reader, where, text, also))
-        head = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
-        self.played.told.append(Told("nobody", "open", head))
-        return answer
-
-    def _stop(self, client: FlaskClient, path: str, key: str | None) -> None:
-        """Stop a run that may not end, once it has come as far as it does."""
-        run = path.split("/")[-2]
-        found = self._silent(run)
-        if found is None:
-            return
-        if self.chance.random() < 0.5:
-            self.ask("read", "record", "GET", f"/api/runs/{run}", key="read")
-        headers = {} if key is None else {"X-API-Key": key}
-        if client.post(path, json={}, headers=headers).status_code != 202:
-            found.scope.cancel("stop_requested")
-
-    def _silent(self, run: str) -> t.Any:
-        """The run, once it has said all that it says; None: it has ended."""
-        found, last = self.world.services.runs.get(run), -1
-        while found is not None and found.log.last != last:
-            last = found.log.last
-            gevent.sleep(0.02)
-            found = self.world.services.runs.get(run)
-        return found
 
     # -- a visitor -----------------------------------------------------------------------------
 
@@ -272,7 +130,7 @@ class Player:
             if self.world.studio.store.runs.status(run) != "paused":
                 break
             self._decisions(run, "own" if reader == "own" else "read")
-            self._decide(run)
+            self._decide(run, reader)
         if reader == "own":
             self._look_as_owner(run)
         self._look_with_keys(run)
@@ -305,12 +163,14 @@ class Player:
             body |= {"stream": True}
         headers = NEGOTIATE if how == "live" else {}
         also = "t" if how == "live" and flags["includeThinking"] else ""
+        self.also = also
         answer = self.ask(reader, how, "POST", path, body, key=key, headers=headers, also=also, stop=STOP)
         return t.cast("str | None", answer.headers.get("X-Run-Id"))
 
     def _runs(self, reader: str) -> str | None:
         key = "run" if reader == "own" else None
         thinks = key is not None and self.chance.random() < 0.5
+        self.also = "t" if thinks else ""
         body = {"message": self.message, "events": self.chance.choice(LEVELS), "includeThinking": thinks}
         path = f"/api/workflows/{self.workflow}/runs"
         answer = self.ask(reader, "runs", "POST", path, body, key=key, also="t" if thinks else "", stop=STOP)
@@ -321,6 +181,8 @@ class Player:
         headers = SSE if self.case.stalls else self.chance.choice([SSE, JSON])
         body = {"messages": [{"role": "user", "content": self.message}], "workflow": self.workflow}
         answer = self.ask(reader, "graph", "POST", "/chat", body, key=key, headers=headers, stop=STOP)
+        found = re.search(r'"thread_id":"(thr_[0-9a-z]+)"', answer.get_data(as_text=True))
+        self.thread = found[1] if found else ""
         self.ask(reader, "topology", "GET", f"/graph/topology?workflow={self.workflow}", key=key)
         run = answer.headers.get("X-Run-Id")
         if run is None and answer.status_code == 200:
@@ -338,28 +200,34 @@ class Player:
         key = {"own": "run"}.get(reader, reader)
         self.ask(reader, "decisions", "GET", f"/api/decisions?runId={run}", key=key)
         self.ask("stranger", "any", "GET", f"/api/decisions?runId={run}", key=self.stranger)
-        self.ask("admin", "builder", "GET", f"/api/runs/{run}/events?protocol=builder", key="admin", also="")
+        self.ask("admin", "builder", "GET", f"/api/runs/{run}/events?protocol=builder", key="admin")
+        self._kept(again=True)  # while it waits, what it goes on with is there
 
-    def _decide(self, run: str) -> None:
-        """Somebody answers, by the page behind a link or with a key."""
+    def _decide(self, run: str, reader: str = "") -> None:
+        """Somebody answers: by the page behind a link, with a key, or, whose run it is, by going on with it."""
         found = self.world.studio.get(f"/api/decisions?runId={run}&status=open", "read").get_json()
         if not found["items"]:
             return
         decision = found["items"][0]["id"]
-        answer = self.chance.choice(["approve", "reject"])
-        if self.chance.random() < 0.5:
-            link = self.anybody.post(
-                f"/api/decisions/{decision}/link",
-                json={},
-                headers={"X-API-Key": self.world.studio.keys["admin"]},
-            ).get_json()
-            path = "/decide/" + link["url"].rpartition("/")[2]
+        body = {"decision": self.chance.choice(["approve", "reject"])}
+        how = self.chance.choice(["link", "key", *(["resume"] if reader == "own" or self.thread else [])])
+        if how == "link":
+            sent = {"X-API-Key": self.world.studio.keys["admin"]}
+            link = self.anybody.post(f"/api/decisions/{decision}/link", json={}, headers=sent)
+            path = "/decide/" + link.get_json()["url"].rpartition("/")[2]
             self.ask("link", "decide", "GET", path)
-            form = self.anybody.post(path, data={"decision": answer})
+            form = self.anybody.post(path, data=body)
             self.played.told.append(Told("link", "decide", form.get_data(as_text=True)))
-        else:
-            body = {"decision": answer}
+        elif how == "key":
             self.ask("read", "decisions", "POST", f"/api/decisions/{decision}", body, key="admin")
+        elif self.thread and (reader != "own" or self.chance.random() < 0.5):
+            given = {**body, "thread_id": self.thread, "pause_id": decision}
+            headers = self.chance.choice([SSE, JSON])
+            key = "run" if reader == "own" else None
+            self.ask(reader, "graph", "POST", "/chat/resume", given, key=key, headers=headers)
+        else:
+            given = {**body, "pauseId": decision}
+            self.ask(reader, "runs", "POST", f"/api/runs/{run}/resume", given, key="run", also=self.also)
         self.world.idle()
 
     # -- afterwards ----------------------------------------------------------------------------
@@ -404,12 +272,17 @@ class Player:
         told.append(Told("operator", "log", world.log.getvalue()))
         spans = "\n".join(span.to_json(indent=None) for span in world.spans.get_finished_spans())
         told.append(Told("operator", "spans with content" if content else "spans", spans))
-        for name, rows in world.rows().items():
-            if name in DOCUMENTS:
-                told.append(Told("read", "document", rows, documents=True))
-            elif name == "durable_runs":
-                told.append(Told("operator", "kept rows", rows, "nmpdcarqwezxi", documents=True))
-            else:
-                told.append(Told("operator", "kept rows" if name in KEPT else "rows", rows))
+        self._kept()
         if self.chance.random() < 0.1:
             self.ask("operator", "metrics", "GET", "/metrics", key="read")
+
+    def _kept(self, again: bool = False) -> None:
+        """What is in the database."""
+        for name, rows in self.world.rows(again).items():
+            if name in DOCUMENTS:
+                told = Told("read", "document", rows, documents=True)
+            elif name == "durable_runs":
+                told = Told("operator", "kept rows", rows, MAY["read", "document"], documents=True)
+            else:
+                told = Told("operator", "kept rows" if name in KEPT else "rows", rows)
+            self.played.told.append(told)

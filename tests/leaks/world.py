@@ -30,7 +30,7 @@ from app.engine.observe.observer import Observing
 from app.engine.observe.tracing import Tracing
 from app.redaction import log_lines
 from app.redaction.secrets import known_secrets
-from tests.leaks.cases import COLLECTION
+from tests.leaks.author import COLLECTION
 from tests.leaks.marks import made
 from tests.web.conftest import Studio, opened
 
@@ -94,27 +94,28 @@ class World:
                 gevent.sleep(0.002)
         self.services.store._writer.submit(lambda link: None).wait()
 
-    def rows(self) -> dict[str, str]:
-        """The rows that are new since the last look, by table; of tables without row ids all."""
+    def rows(self, again: bool = False) -> dict[str, str]:
+        """The rows that are new since the last look, by table. ``again``: the next look sees them too."""
         found: dict[str, str] = {}
         path = self.services.settings.data_dir / "studio.db"
         connection = sqlite3.connect(path)
         try:
             for name, sql in connection.execute("select name, sql from sqlite_master where type = 'table'"):
                 if "VIRTUAL" not in sql and not name.startswith("sqlite_"):
-                    found[name] = self._rows(connection, name, "WITHOUT ROWID" in sql.upper())
+                    found[name] = self._rows(connection, name, "WITHOUT ROWID" in sql.upper(), again)
         finally:
             connection.close()
         return found
 
-    def _rows(self, connection: sqlite3.Connection, name: str, whole: bool) -> str:
+    def _rows(self, connection: sqlite3.Connection, name: str, whole: bool, again: bool) -> str:
         column = "rowid"
         if whole:  # what it is found by are ids, in the order of their making
             table = connection.execute(f'pragma table_info("{name}")')
             column = next(name for _, name, _, _, _, key in table if key == 1)
         after = self._seen.get(name, "" if whole else 0)
         rows = connection.execute(f'select {column}, * from "{name}" where {column} > ?', (after,)).fetchall()
-        self._seen[name] = max([after, *(row[0] for row in rows)])
+        if not again:
+            self._seen[name] = max([after, *(row[0] for row in rows)])
         return "\n".join(_cell(cell) for row in rows for cell in row)
 
     def files(self) -> bytes:
@@ -160,34 +161,48 @@ def _outside(environ: Mapping[str, t.Any], start_response: Callable[..., t.Any])
 
 
 @contextmanager
+def outside() -> Iterator[str]:
+    """The address of a server that says back what it was sent; as a vendor it fails with it."""
+    server = WSGIServer(("127.0.0.1", 0), _outside, log=None)
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.stop(timeout=5)
+
+
+def leading_to(host: str) -> dict[str, str]:
+    """The environment in which vendor and requests are there."""
+    return {
+        "STUDIO_OPENAI_COMPATIBLE_API_BASE": f"{host}/v1",
+        "STUDIO_OPENAI_COMPATIBLE_API_KEY": VENDOR_KEY,
+        "STUDIO_HTTP_ALLOW": "127.0.0.0/8",
+    }
+
+
+@contextmanager
 def worlds(folder: Path) -> Iterator[dict[bool, World]]:
     """Two worlds: one with stored secrets, one in which nothing is ever masked unless a policy says so."""
     patch = pytest.MonkeyPatch()
-    server = WSGIServer(("127.0.0.1", 0), _outside, log=None)
-    server.start()
-    host = f"http://127.0.0.1:{server.server_port}"
-    patch.setenv("STUDIO_OPENAI_COMPATIBLE_API_BASE", f"{host}/v1")
-    patch.setenv("STUDIO_OPENAI_COMPATIBLE_API_KEY", VENDOR_KEY)
-    patch.setenv("STUDIO_HTTP_ALLOW", "127.0.0.0/8")
     much = {"STUDIO_MAX_STREAMS": "2000", "STUDIO_MAX_STREAMS_PER_ADDRESS": "0", "STUDIO_METRICS": "on"}
     much |= {f"STUDIO_RATE_LIMIT_{who}": "1000000/minute" for who in ("CHAT", "VISITOR", "ADDRESS")}
-    much |= {"STUDIO_HTTP_ALLOW": "127.0.0.0/8"}
-    try:
-        with ExitStack() as stack:
-            made: dict[bool, World] = {}
-            for secret in (True, False):
-                path = folder / ("secret" if secret else "open")
-                path.mkdir()
-                studio = stack.enter_context(opened(path, much))
-                made[secret] = World(studio, host, SECRETS if secret else ())
-                _shelve(studio)
-                for place, value in enumerate(made[secret].secrets):
-                    studio.store.secrets.set(f"S{place}", value)
-                stack.enter_context(_logged(made[secret]))
-            yield made
-    finally:
-        server.stop(timeout=5)
-        patch.undo()
+    with ExitStack() as stack:
+        stack.callback(patch.undo)
+        host = stack.enter_context(outside())
+        for name, value in leading_to(host).items():
+            patch.setenv(name, value)
+        much["STUDIO_HTTP_ALLOW"] = "127.0.0.0/8"
+        made: dict[bool, World] = {}
+        for secret in (True, False):
+            path = folder / ("secret" if secret else "open")
+            path.mkdir()
+            studio = stack.enter_context(opened(path, much))
+            made[secret] = World(studio, host, SECRETS if secret else ())
+            _shelve(studio)
+            for place, value in enumerate(made[secret].secrets):
+                studio.store.secrets.set(f"S{place}", value)
+            stack.enter_context(_logged(made[secret]))
+        yield made
 
 
 def _shelve(studio: Studio) -> None:

@@ -1,0 +1,164 @@
+"""One case in a world: deployed, asked, stopped where it would never end.
+
+Law of this room: nothing is judged here. Everything that was told is handed out with who was told and where.
+"""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from collections.abc import Callable, Mapping
+
+import gevent
+import yaml
+from flask.testing import FlaskClient
+
+from tests.leaks.author import HOST
+from tests.leaks.cases import Case
+from tests.leaks.marks import everywhere
+from tests.leaks.personal import personal
+from tests.leaks.told import Played, Told
+from tests.leaks.world import World
+
+
+class Asker:
+    """See the module. ``chance`` makes the choices that a case leaves.
+
+    :ivar visits: a visitor of the chat asks, else somebody at the API. :ivar also: what its runs show beside the table.
+    """
+
+    def __init__(self, world: World, case: Case) -> None:
+        self.world, self.case = world, case
+        self.chance = random.Random(case.plan)
+        self.played = Played()
+        self.anybody: FlaskClient = world.studio.app.test_client(use_cookies=False)
+        self.visitor: FlaskClient = world.studio.app.test_client()
+        self.visits = self.chance.random() < 0.5
+        self.thread = ""
+        self.also = ""
+        self.stranger = world.studio.keys.get("stranger") or self._stranger()
+
+    def _stranger(self) -> str:
+        made = self.world.studio.store.keys.create("stranger", frozenset({"run"}))[1]
+        self.world.studio.keys["stranger"] = made
+        return made
+
+    # -- deploying -----------------------------------------------------------------------------
+
+    def _fill(self, value: t.Any) -> t.Any:
+        return everywhere(value, self.world.serial, self.world.secrets)
+
+    def hide(self) -> None:
+        names = list(self.case.hidden) + (self.case.chat["hidden"] if self.visits else [])
+        found = []
+        for name in dict.fromkeys(names):
+            kind, _, number = name.strip("%").removeprefix("P").partition(":")
+            found.append(personal(kind, self.world.serial, int(number)))
+        self.played.hidden = tuple(found)
+
+    def deploy(self) -> list[str]:
+        case, studio = self.case, self.world.studio
+        scripts = self._fill(case.scripts)
+        for name, script in scripts.items():
+            (self.world.folder() / f"{name}.yaml").write_text(yaml.safe_dump(script))
+        child = ""
+        if case.child is not None:
+            child = studio.deploy(self._placed(case.child, child))
+        self.document = self._placed(case.document, child)
+        self.workflow = studio.deploy(self.document)
+        self.slug = f"chat-{self.world.serial}"
+        row = {name: value for name, value in case.chat.items() if name != "hidden"}
+        studio.store.chats.create({"workflow_id": self.workflow, "slug": self.slug, "title": "So", **row})
+        self.message = self._fill(case.message)
+        self.conversation = self._fill(case.conversation)
+        return list(scripts)
+
+    def _placed(self, document: dict[str, t.Any], child: str) -> dict[str, t.Any]:
+        filled = self._fill(document)
+
+        def place(value: t.Any) -> t.Any:
+            if isinstance(value, str):
+                return value.replace(HOST, self.world.host).replace("%%CHILD%%", child)
+            if isinstance(value, dict):
+                return {name: place(item) for name, item in value.items()}
+            return [place(item) for item in value] if isinstance(value, list) else value
+
+        return t.cast("dict[str, t.Any]", place(filled))
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        reader: str,
+        where: str,
+        method: str,
+        path: str,
+        body: t.Any = None,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        also: str = "",
+        stop: str = "",
+    ) -> t.Any:
+        """One request and its answer, to the end; both head and body are told.
+
+        :param stop: where the run is stopped if it never ends, with ``%s`` for its id.
+        """
+        client = self.visitor if reader == "visitor" else self.anybody
+        sent = dict(headers or {})
+        if key is not None:
+            sent["X-API-Key"] = self.world.studio.keys.get(key, key)
+        raw = {"json": body}
+        if isinstance(body, str):
+            raw = {"data": body.encode(), "content_type": "application/json"}
+        answer = client.open(path, method=method, headers=sent, **t.cast(t.Any, raw))
+        if stop and self.case.stalls and "X-Run-Id" in answer.headers:
+            self._stop(client, stop % answer.headers["X-Run-Id"], sent.get("X-API-Key"))
+        text = answer.get_data(as_text=True)
+        self.played.statuses.append((reader, where, answer.status_code))
+        self.played.told.append(Told(reader, where, text, also))
+        head = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
+        self.played.told.append(Told("nobody", "open", head))
+        return answer
+
+    def _stop(self, client: FlaskClient, path: str, key: str | None) -> None:
+        """Stop a run that may not end, once it has come as far as it does."""
+        run = path.split("/")[-2]
+        found = self._silent(run)
+        if found is None:
+            return
+        if self.chance.random() < 0.5:
+            self.ask("read", "record", "GET", f"/api/runs/{run}", key="read")
+        open_ones = [self._follow("read", run, "read")]
+        if client is self.visitor:
+            open_ones.append(self._follow("visitor", run, None))
+        headers = {} if key is None else {"X-API-Key": key}
+        if client.post(path, json={}, headers=headers).status_code != 202:
+            found.scope.cancel("stop_requested")
+        self.played.told += [ended() for ended in open_ones]
+
+    def _follow(self, reader: str, run: str, key: str | None) -> Callable[[], Told]:
+        """Open a stream in the middle of a run; what is to be called once it has ended."""
+        query, where, also = (
+            "protocol=agent-events-v1&includeThinking=true&includeToolCalls=true",
+            "live",
+            "t",
+        )
+        if key is None:
+            answer = self.visitor.get(f"/api/chat/{self.slug}/runs/{run}/events")
+            also = self.also
+        else:
+            if self.chance.random() < 0.5:
+                query, where, also = "protocol=runs", "runs", ""
+            headers = {"X-API-Key": self.world.studio.keys[key]}
+            answer = self.anybody.get(f"/api/runs/{run}/events?{query}", headers=headers)
+        return lambda: Told(reader, where, answer.get_data(as_text=True), also)
+
+    def _silent(self, run: str) -> t.Any:
+        """The run, once it has said all that it says; None: it has ended."""
+        found, last = self.world.services.runs.get(run), -1
+        while found is not None and found.log.last != last:
+            last = found.log.last
+            gevent.sleep(0.02)
+            found = self.world.services.runs.get(run)
+        return found

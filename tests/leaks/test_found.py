@@ -1,0 +1,65 @@
+"""What the search has found once, as cases of their own: each played to every reader that it was told to."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from tests.leaks.cases import Case
+from tests.leaks.judge import leaks
+from tests.leaks.play import play
+from tests.leaks.world import World, worlds
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, World]]:
+    with worlds(tmp_path_factory.mktemp("found")) as made:
+        yield made
+
+
+def case(config: dict[str, t.Any], steps: list[list[t.Any]], hidden: list[str], **more: t.Any) -> Case:
+    """A workflow of one agent."""
+    blocks = [
+        {"id": "start", "type": "start"},
+        {"id": "agent_1", "type": "agent", "config": {"model": "scripted/%%m1%%", "retries": 0, **config}},
+    ]
+    document = {
+        "name": "%%n1%%",
+        "blocks": blocks,
+        "edges": [{"source": "start", "target": "agent_1"}],
+        "settings": {"public": True, **more},
+    }
+    chat = {"include_thinking": False, "include_tool_calls": False, "hidden": []}
+    scripts = {"%%m1%%": {"turns": [{"steps": turn} for turn in steps]}}
+    return Case(document, "So.", "So", chat, True, 0, scripts, hidden=hidden)
+
+
+FAILED = {"error": {"code": "provider_bad_stream", "message": "%%Pip:1%% So %%e1%%"}}
+ECHO = {
+    "name": "asked",
+    "description": "%%d1%%",
+    "parameters": {"type": "object"},
+    "http": {
+        "method": "POST",
+        "url": "%%HOST%%/echo?status=500",
+        "headers": {"Authorization": "Bearer {{ secrets.S2 }}"},
+        "body": {"back": "%%r1%%"},
+    },
+}
+CALL = {"tool_call": {"name": "asked", "arguments": {}, "id": "call_1"}}
+FOUND: dict[str, Case] = {
+    "the output of a failed block, where the policy leaves answers out": case(
+        {}, [[FAILED]], ["%%Pip:1%%"], redact={"mode": "strict", "applies": ["thinking"]}
+    ),
+    "a secret in a JSON text inside of JSON": case({"tools": [ECHO]}, [[CALL], [{"text": "So."}]], []),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_it_is_not_told_again(both: dict[bool, World], name: str) -> None:
+    found = FOUND[name]
+    for plan in range(8):
+        found.plan = plan
+        assert not leaks(play(both[True], found))
