@@ -74,8 +74,12 @@ class Sieve:
     def _decide(self, upto: int) -> str:
         """Let the first ``upto`` held characters go."""
         held, end = self._held, self._cover
+        spans = self._spans()
+        if not spans and not end:  # nearly always: once a token
+            self._remember(upto)
+            return held[:upto]
         place, out = min(end, upto), []
-        for start, stop, mask in self._spans():
+        for start, stop, mask in spans:
             if start >= upto:
                 break
             if stop <= end:
@@ -93,25 +97,31 @@ class Sieve:
 
     def _spans(self) -> list[_Span]:
         """The matches that reach into what is held, by their starts; of those at the same place the longest first."""
-        found = list(self._reaching(self._before, min(self._cut, len(self._before))))
+        found: list[tuple[int, int, int, str]] = []
+        self._reach_into(found, self._before, min(self._cut, len(self._before)))
         if self._past:
-            found += self._reaching(self._past, 0)
+            self._reach_into(found, self._past, 0)
+        if not found:
+            return []
         found.sort()
         return [(start, -stop, mask) for start, stop, _, mask in found]
 
-    def _reaching(self, before: str, least: int) -> t.Iterator[tuple[int, int, int, str]]:
+    def _reach_into(self, found: list[tuple[int, int, int, str]], before: str, least: int) -> None:
         """With ``before`` before them. What begins before ``least`` is left out: what is beside it is not known."""
         whole, size = before + self._held, len(before)
         for rank, finder in enumerate(self._finders):
             for start, stop in finder.spans(whole):
                 if stop > size and start >= least:
-                    yield start - size, size - stop, rank, finder.mask
+                    found.append((start - size, size - stop, rank, finder.mask))
 
     def _remember(self, upto: int) -> None:
         decided = self._before + self._held[:upto]
-        first = max(0, len(decided) - self._reach)
-        self._cut = self._cut or min(first, 1)
-        self._before = decided[first:]
+        first = len(decided) - self._reach
+        if first > 0:
+            self._cut = 1
+            self._before = decided[first:]
+        else:
+            self._before = decided
         self._held = self._held[upto:]
         if upto:
             self._past = ""
