@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from app import encoding
 from app.schemas import patterns as regex
@@ -20,38 +22,85 @@ from app.schemas.references import reference_problem
 _MAX_PROBLEMS = 20
 #: Keywords that hold schemas under names of the author's, which may be those of keywords.
 _NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+#: Keywords of every draft whose schemas are judged one by one, since each takes milliseconds.
+_APART, _LISTED = ("properties", "definitions"), ("allOf", "anyOf", "oneOf")
+_SINGLE = ("items", "additionalProperties", "not")
 #: Keywords that hold values, not schemas.
 _VALUES = ("enum", "const", "default", "examples")
+
+_PAUSE: ContextVar[Callable[[], None]] = ContextVar("studio_schema_pause", default=lambda: None)
+
+
+@contextmanager
+def pausing(pause: Callable[[], None]) -> Iterator[None]:
+    """While open, ``pause`` is called between the parts of a schema that is checked, so that others may go on."""
+    token = _PAUSE.set(pause)
+    try:
+        yield
+    finally:
+        _PAUSE.reset(token)
 
 
 def check_schema(schema: t.Any) -> str | None:
     """What makes ``schema`` no usable JSON Schema, in one sentence; None when nothing does."""
-    import jsonschema  # 0.2 s to import: not before the first schema is met
-
     if not isinstance(schema, Mapping):
         return "must be a JSON Schema, an object"
     wrapped = schema.get("json_schema")
     if schema.get("type") == "json_schema" and isinstance(wrapped, Mapping):
         return "must be the JSON Schema itself; write what is under json_schema.schema here"
     try:
-        validator = _class_of(schema)
-        validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        where = join("", *error.absolute_path)
-        return f"is no valid JSON Schema{f' at {where}' if where else ''}: {_short(error.message)}"
+        wrong = _by_its_draft(schema)
     except RecursionError:
         return "is nested too deeply"
     except (
         Exception
     ) as error:  # a schema can break its own metaschema's check in ways the library does not name
         return f"is no valid JSON Schema ({type(error).__name__})"
-    return next(_beyond(schema), None) or reference_problem(schema)
+    return wrong or next(_beyond(schema), None) or reference_problem(schema)
+
+
+def _by_its_draft(schema: Mapping[str, t.Any]) -> str | None:
+    """What its draft of JSON Schema does not know."""
+    import jsonschema  # 0.2 s to import: not before the first schema is met
+
+    validator, pause = _class_of(schema), _PAUSE.get()
+    named = (*_APART, "$defs") if "$vocabulary" in validator.META_SCHEMA else _APART  # since draft 2019-09
+    for place, part in _parts(schema, named):
+        pause()
+        try:
+            validator.check_schema(part)
+        except jsonschema.SchemaError as error:
+            where = join("", *place, *error.absolute_path)
+            return f"is no valid JSON Schema{f' at {where}' if where else ''}: {_short(error.message)}"
+    return None
 
 
 def _class_of(schema: Mapping[str, t.Any]) -> t.Any:
     from jsonschema import validators
 
     return validators.validator_for(schema, default=validators.Draft202012Validator)
+
+
+def _parts(schema: t.Any, named: tuple[str, ...]) -> Iterator[tuple[tuple[str | int, ...], t.Any]]:
+    """What a schema is made of, with its place: each without what comes as a part of its own."""
+    stack: list[tuple[tuple[str | int, ...], t.Any]] = [((), schema)]
+    while stack:
+        place, here = stack.pop()
+        apart: dict[str, t.Any] = {}
+        inner: list[tuple[tuple[str | int, ...], t.Any]] = []
+        for key in (*named, *_LISTED, *_SINGLE) if isinstance(here, Mapping) else ():
+            value = here.get(key)
+            if key in named and isinstance(value, Mapping):
+                apart[key] = {}
+                inner += [((*place, key, name), part) for name, part in value.items()]
+            elif key in _LISTED and isinstance(value, list):
+                apart[key] = value[:1]
+                inner += [((*place, key, index), part) for index, part in enumerate(value[1:], 1)]
+            elif key in _SINGLE and isinstance(value, Mapping):
+                apart[key] = {}
+                inner.append(((*place, key), value))
+        yield place, {**here, **apart} if apart else here
+        stack += reversed(inner)
 
 
 def _short(text: str) -> str:

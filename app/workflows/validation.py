@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from app.errors import Problem, ValidationFailed
 from app.redaction.loading import load_policy
-from app.schemas import derive
+from app.schemas import derive, json_schema
 from app.schemas.paths import did_you_mean, in_document_order, join, shown
 from app.workflows import edge_rules, graph, regions, secret_places
 from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
@@ -68,7 +68,7 @@ def compile_document(
     )
     work = _Compiler(known, pause)
     tree = parse(document, pause)
-    with wording.at_most(_HINTS):
+    with wording.at_most(_HINTS), json_schema.pausing(pause):
         compiled = work.compile(tree, settings or WorkflowSettings())
     if compiled is None:
         problems = in_document_order(tree, work.findings.problems)

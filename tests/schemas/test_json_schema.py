@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.schemas.json_schema import check_schema, checker
+from app.schemas.json_schema import check_schema, checker, pausing
 from app.schemas.paths import join
 
 
@@ -44,6 +44,10 @@ def test_good_schemas(schema):
         ([], "object"),
         ({"type": "strin"}, "at type"),
         ({"properties": {"a": {"minimum": "x"}}}, "at properties.a.minimum"),
+        ({"items": {"anyOf": [{}, {"$defs": {"a": {"type": 1}}}]}}, 'at items.anyOf[1]["$defs"].a.type'),
+        ({"anyOf": []}, "at anyOf"),
+        ({"properties": [{"type": 1}]}, "at properties"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "not": {"required": 1}}, "at not.required"),
         ({"$ref": "http://example.com/x"}, "into the schema itself"),
         ({"items": [{"$dynamicRef": "other.json"}]}, ""),
         ({"pattern": r"(a)\1"}, "RE2"),
@@ -64,6 +68,23 @@ def test_bad_schemas(schema, hint):
     problem = check_schema(schema)
     assert problem is not None
     assert hint in problem
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {f"p{n}": {"type": "string"} for n in range(50)}},
+        {"items": {"$defs": {f"p{n}": {"type": "string"} for n in range(50)}}},
+        {"anyOf": [{"type": "string"} for n in range(50)]},
+    ],
+)
+def test_others_may_go_on_while_a_schema_is_checked(schema):
+    parts = []
+    with pausing(lambda: parts.append("part")):
+        assert check_schema(schema) is None
+    assert len(parts) >= 50
+    check_schema(schema)
+    assert len(parts) < 100
 
 
 def test_problems_have_paths():
