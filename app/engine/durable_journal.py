@@ -9,10 +9,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Iterable
 
-import gevent
 import msgspec
 
 from app.agents import hashes, rows
+from app.engine.giving_way import give_way
 from app.engine.journal import Journal, Step
 from app.engine.replay import BlockEnd
 from app.store.checkpoints import Forgotten, StepRow
@@ -60,7 +60,7 @@ class DurableJournal(Journal):
         """
         for place, row in enumerate(stored, 1):
             if not place % _SLICE:
-                gevent.sleep(0)  # other runs go on meanwhile, however long this one is
+                give_way()  # other runs go on meanwhile, however long this one is
             key = row.path, row.execution, row.turn, row.key
             kind, state = t.cast(StepKind, row.kind), t.cast(StepState, row.state)
             value = None if row.value is None else self._unpacked(kind, row.value)

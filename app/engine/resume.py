@@ -11,13 +11,13 @@ import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 
-import gevent
 import msgspec
 
 from app import encoding
 from app import events as ev
 from app.engine import budgets, envelopes
 from app.engine.checkpoints import NEAR, RESERVE
+from app.engine.giving_way import give_way
 from app.engine.recompiled import documents_of, workflow_of
 from app.engine.resumption import Resumption, cannot
 from app.engine.run import Run
@@ -188,7 +188,7 @@ def _resumption(services: Services, claim: Claim) -> Resumption:
             made.log.append(envelope)
             made.state.apply(envelope)
             if not place % _SLICE:
-                gevent.sleep(0)  # other runs go on meanwhile, however long this one is
+                give_way()  # other runs go on meanwhile, however long this one is
     except InvariantBroken as error:
         made.doom = made.doom or cannot(f"what it said is not in order ({error})")
     return made
@@ -200,7 +200,7 @@ def _said(claim: Claim) -> tuple[list[ev.Envelope], RunError | None]:
         for place, batch in enumerate(claim.logs, 1):
             said += envelopes.unpacked(batch.data)
             if not place % _SLICE:
-                gevent.sleep(0)
+                give_way()
     except msgspec.MsgspecError:
         log.exception("run %s: what it said cannot be read", claim.row["id"])
         return said, cannot("what it said cannot be read")
