@@ -6,6 +6,7 @@ number as the text it would be written as. Nothing is taken away but what was fo
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Mapping, Sequence
 
@@ -15,8 +16,10 @@ from app.redaction.sieve import Sieve, sieved
 
 #: Digits of a number that is looked at, at least and at most.
 _FEWEST, _MOST = 6, 40
-#: Characters from which on the data of a file is taken for one.
+#: Characters from which on the data of a file is taken for one, and what it looks like then: base64 in one piece, in
+#: which a detector finds nothing but by chance. Anything else is a text like any other.
 _LONG = 1024
+_BASE64 = re.compile(r"(?:data:[^,\s]{0,200};base64,)?[A-Za-z0-9+/]+={0,2}", re.ASCII)
 
 
 class Masking:
@@ -98,7 +101,7 @@ class AskedMasking(Masking):
 
 def _holds_data(file: t.Any) -> bool:
     data = file.get("data") if isinstance(file, Mapping) else None
-    return isinstance(data, str) and len(data) >= _LONG
+    return isinstance(data, str) and len(data) >= _LONG and _BASE64.fullmatch(data) is not None
 
 
 def _without_data(file: t.Any) -> t.Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import decimal
 import typing as t
 
@@ -75,9 +76,19 @@ def test_what_is_very_deep_is_masked_all_the_same() -> None:
 
 
 def test_the_data_of_files_is_not_looked_at_and_all_else_of_them_is() -> None:
-    data = f"{MAIL} " * 100
-    given = {"message": MAIL, "files": [{"name": MAIL, "data": data}, {"data": MAIL}, {"text": data}, MAIL]}
+    text = f"{MAIL} " * 100
+    data = base64.b64encode(text.encode()).decode()
+    given = {"message": MAIL, "files": [{"name": MAIL, "data": data}, {"data": MAIL}, {"text": text}, MAIL]}
     masked = AskedMasking(FINDERS).value(given)
     assert masked["message"] == "[email]"
     assert masked["files"][0] == {"name": "[email]", "data": data}
     assert masked["files"][1:] == [{"data": "[email]"}, {"text": "[email] " * 100}, "[email]"]
+    with_type = {"files": [{"data": f"data:text/plain;base64,{data}"}]}
+    assert AskedMasking(FINDERS).value(with_type) == with_type
+
+
+@pytest.mark.parametrize("start", ["", "data:text/plain,", "data:;base64,"])
+def test_data_that_is_no_base64_is_masked_however_long(start: str) -> None:
+    """It may be an address that says its text as it is, or anything a caller calls so."""
+    given = {"files": [{"data": start + "x " * 1000 + MAIL}]}
+    assert AskedMasking(FINDERS).value(given) == {"files": [{"data": start + "x " * 1000 + "[email]"}]}
