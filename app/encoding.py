@@ -42,6 +42,9 @@ from collections.abc import Iterator, Mapping, Set
 import msgspec
 import orjson
 
+#: What breaks lines, or makes a terminal or a reader see something else than what is there: control characters, line
+#: and paragraph separators, and what turns the direction of writing.
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _LONE = re.compile("[\ud800-\udfff]")
 #: Line ends to a client that splits text as Python's ``splitlines`` does; in JSON they can only be inside strings.
 _SEPARATORS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}

@@ -83,15 +83,22 @@ def read_document(path: str) -> dict[str, t.Any]:
     return document.parse(text)
 
 
+def on_one_line(text: str) -> str:
+    """``text`` with what breaks lines, or what a terminal would obey, spelled out: names may hold anything."""
+    from app import encoding
+
+    return encoding.CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def warn(warnings: t.Iterable[Problem]) -> None:
     """Say what may be a mistake."""
     for warning in warnings:
-        click.echo(f"warning: {warning.path}: {warning.message}", err=True)
+        click.echo(on_one_line(f"warning: {warning.path}: {warning.message}"), err=True)
 
 
 def table(rows: t.Sequence[t.Sequence[t.Any]], head: t.Sequence[str], *, head_always: bool = False) -> None:
     """Print rows in columns; through a pipe as tab-separated values, without a head unless ``head_always``."""
-    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    cells = [["" if value is None else on_one_line(str(value)) for value in row] for row in rows]
     if not sys.stdout.isatty():
         for line in [list(head), *cells] if head_always else cells:
             click.echo("\t".join(line))

@@ -23,7 +23,7 @@ from app.agents.document_files import (
     media_type,
     read,
 )
-from app.cli.context import open_store, record, table
+from app.cli.context import on_one_line, open_store, record, table
 from app.cli.embedding import Vectors
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
@@ -90,7 +90,7 @@ def add(collection: str, files: tuple[Path, ...], title: str | None, model: str 
             else:
                 details = {"collection": collection, "version": row.version}
                 record(store, "document.put", f"document:{row.id}", details)
-                click.echo(f"{row.id}\t{row.source}\t{row.chunks}")
+                click.echo(f"{row.id}\t{on_one_line(row.source)}\t{row.chunks}")
         if len(problems) < len(found):
             vectors.make()
     if problems:

@@ -9,7 +9,7 @@ import typing as t
 
 import click
 
-from app.cli.context import CLI, open_store, record, table
+from app.cli.context import CLI, on_one_line, open_store, record, table
 from app.clock import SystemClock, rfc3339
 
 if t.TYPE_CHECKING:
@@ -37,8 +37,14 @@ def key() -> None:
     """Make and revoke API keys."""
 
 
+def _one_line(context: click.Context, option: click.Parameter, name: str) -> str:
+    if not name or on_one_line(name) != name:
+        raise click.BadParameter("one line of text, without control characters")
+    return name
+
+
 @key.command()
-@click.option("--name", required=True, help="What the key is for, shown in the list.")
+@click.option("--name", required=True, callback=_one_line, help="What the key is for, shown in the list.")
 @click.option(
     "--scopes", default="run", show_default=True, help="Comma list of run, read, admin (holds both)."
 )

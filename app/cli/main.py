@@ -30,6 +30,7 @@ from app.cli import (
     workflows,
 )
 from app.cli.context import warn
+from app.cli.render import harmless
 from app.config import ConfigError
 from app.errors import ApiError, StudioError, ValidationFailed
 
@@ -104,9 +105,10 @@ def _tell(error: StudioError) -> int:
     # Of a conflict they are facts, and the message says them.
     details = error.details if isinstance(error, ApiError) and error.status != 409 else ()
     for problem in details:
-        click.echo(f"{problem.path}: {problem.message}" if problem.path else problem.message, err=True)
+        told = f"{problem.path}: {problem.message}" if problem.path else problem.message
+        click.echo(harmless(told), err=True)
     if not details:
-        click.echo(error.message, err=True)
+        click.echo(harmless(error.message), err=True)
     warn(error.warnings if isinstance(error, ValidationFailed) else ())
     refused = isinstance(error, ApiError) and error.status < 500 and error.status != 429
     return BAD_INPUT if refused else FAILED

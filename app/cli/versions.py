@@ -11,7 +11,7 @@ import typing as t
 import click
 
 from app import encoding
-from app.cli.context import CLI, load_plugins, open_store, record, table
+from app.cli.context import CLI, load_plugins, on_one_line, open_store, record, table
 from app.cli.workflows import Parts, check_stored, known
 from app.clock import rfc3339
 
@@ -113,7 +113,7 @@ def diff(workflow_id: str, earlier: str | None, later: str) -> None:
             _document(store, row, earlier or str(row.live_version)), _document(store, row, later)
         )
     for line in _lines(found):
-        click.echo(line)
+        click.echo(on_one_line(line))
 
 
 def _document(store: Store, row: WorkflowRow, name: str) -> dict[str, t.Any]:

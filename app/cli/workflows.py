@@ -11,7 +11,7 @@ import typing as t
 
 import click
 
-from app.cli.context import CLI, load_plugins, open_store, read_document, record, table, warn
+from app.cli.context import CLI, load_plugins, on_one_line, open_store, read_document, record, table, warn
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 
@@ -82,17 +82,22 @@ def show(workflow_id: str) -> None:
     """Say what a workflow is made of."""
     with open_store() as store:
         row = known(store, workflow_id)
-    click.echo(f"id       {row.id}")
-    click.echo(f"name     {row.name}")
-    click.echo(f"live     {'none' if row.live_version is None else f'version {row.live_version}'}")
-    click.echo(f"created  {rfc3339(row.created_at)}")
-    click.echo(f"changed  {rfc3339(row.updated_at)}")
+    for line in _told(row):
+        click.echo(on_one_line(line))
+
+
+def _told(row: WorkflowRow) -> t.Iterator[str]:
+    yield f"id       {row.id}"
+    yield f"name     {row.name}"
+    yield f"live     {'none' if row.live_version is None else f'version {row.live_version}'}"
+    yield f"created  {rfc3339(row.created_at)}"
+    yield f"changed  {rfc3339(row.updated_at)}"
     for block in _objects(row.document.get("blocks")):
         model = (block.get("config") or {}).get("model") if isinstance(block.get("config"), dict) else None
-        click.echo(f"block    {block.get('id')}: {block.get('type')}" + (f", {model}" if model else ""))
+        yield f"block    {block.get('id')}: {block.get('type')}" + (f", {model}" if model else "")
     for edge in _objects(row.document.get("edges")):
         handle = f" ({edge['source_handle']})" if edge.get("source_handle") else ""
-        click.echo(f"edge     {edge.get('source')}{handle} -> {edge.get('target')}")
+        yield f"edge     {edge.get('source')}{handle} -> {edge.get('target')}"
 
 
 @workflow.command()
@@ -158,8 +163,7 @@ def check_stored(parts: Parts, workflow_id: str, document: dict[str, t.Any], dep
     except ChildUnavailable as missing:
         if deploy:
             raise
-        for problem in missing.details:
-            click.echo(f"warning: {problem.path}: {problem.message}", err=True)
+        warn(missing.details)
 
 
 def known(store: Store, workflow_id: str) -> WorkflowRow:

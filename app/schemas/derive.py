@@ -8,6 +8,7 @@ page come from here. Field metadata:
 ``field``        a marshmallow field to use instead of the derived one
 ``low`` ``high`` ``above``  bounds of a number (``above`` excludes its bound)
 ``nonempty``     text or list entries of at least one character
+``line``         text of one line, without control characters
 ``most``         longest text (characters) or list (entries)
 ``template``     a Jinja2 template, or a tree of them
 ``expression``   its text is an expression, with or without braces; or the member of that name, in each object of a list
@@ -189,7 +190,11 @@ def field_for(hint: t.Any, metadata: Mapping[str, t.Any]) -> ma_fields.Field[t.A
         bounds = {key: metadata.get(key) for key in ("low", "high", "above")}
         return fields.Whole(**bounds) if hint is int else fields.Number(**bounds)
     if hint is str:
-        return fields.Text(nonempty=metadata.get("nonempty", False), most=metadata.get("most"))
+        return fields.Text(
+            nonempty=metadata.get("nonempty", False),
+            most=metadata.get("most"),
+            line=metadata.get("line", False),
+        )
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return fields.Part(_schema(hint, True))
     if t.is_typeddict(hint):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import marshmallow
 from marshmallow import ValidationError, fields
 
+from app import encoding
 from app.schemas.paths import did_you_mean, shown
 
 REQUIRED = "is required"
@@ -100,12 +101,16 @@ class Whole(Number):
 
 
 class Text(Strict):
-    """A string. ``nonempty``: of at least one character; ``most``: characters."""
+    """A string. ``nonempty``: of at least one character; ``most``: characters; ``line``: without line breaks and
+    control characters."""
 
-    def __init__(self, *, nonempty: bool = False, most: int | None = None, **kwargs: t.Any) -> None:
+    def __init__(
+        self, *, nonempty: bool = False, most: int | None = None, line: bool = False, **kwargs: t.Any
+    ) -> None:
         super().__init__(**kwargs)
         self.nonempty = nonempty
         self.most = most
+        self.line = line
 
     def _deserialize(self, value: t.Any, attr: str | None, data: t.Any, **kwargs: t.Any) -> str:
         if not isinstance(value, str):
@@ -115,6 +120,11 @@ class Text(Strict):
             raise ValidationError("must not be empty")
         if self.most is not None and len(value) > self.most:
             raise ValidationError(f"must have at most {self.most} characters; it has {len(value)}")
+        if self.line and (found := encoding.CONTROL.search(value)):
+            what = f"U+{ord(found[0]):04X} at place {found.start() + 1}"
+            raise ValidationError(
+                f"must be one line without control characters; it has {what}. Take it out, or put a space there"
+            )
         return value
 
 

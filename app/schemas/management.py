@@ -25,7 +25,7 @@ class DeployBody:
 
     name: str | None = dataclasses.field(
         default=None,
-        metadata={"doc": "What the version is called.", "nonempty": True, "most": MAX_NAME},
+        metadata={"doc": "What the version is called.", "nonempty": True, "line": True, "most": MAX_NAME},
     )
     description: str | None = dataclasses.field(
         default=None, metadata={"doc": "What is new in it.", "most": MAX_DESCRIPTION}
@@ -55,7 +55,7 @@ class KeyBody:
     """Body of ``POST /api/keys``."""
 
     name: str = dataclasses.field(
-        metadata={"doc": "What the key is for.", "nonempty": True, "most": MAX_NAME}
+        metadata={"doc": "What the key is for.", "nonempty": True, "line": True, "most": MAX_NAME}
     )
     scopes: tuple[Scope, ...] = dataclasses.field(
         default=("run",),
@@ -78,7 +78,8 @@ class KeyChanges:
     """Body of ``PATCH /api/keys/{id}``. What is left out stays; null takes away."""
 
     name: str | None = dataclasses.field(
-        default=None, metadata={"doc": "What the key is for.", "nonempty": True, "most": MAX_NAME}
+        default=None,
+        metadata={"doc": "What the key is for.", "nonempty": True, "line": True, "most": MAX_NAME},
     )
     expires_at: str | None = dataclasses.field(
         default=None, metadata={"key": "expiresAt", "doc": "When it ends to be valid; null: never."}

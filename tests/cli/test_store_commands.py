@@ -32,6 +32,22 @@ def test_a_key_is_the_only_thing_printed(studio: Studio) -> None:
     assert "revoked" in studio.cli("key", "list")
 
 
+def test_a_name_cannot_draw_on_the_terminal(studio: Studio, tmp_path: Path) -> None:
+    name = "one\nsk-studio-false\t\x1b[2J\x9b1m\u202e"
+    shown = "one\\nsk-studio-false\\t\\x1b[2J\\x9b1m\\u202e"
+    refused = studio.run_cli("key", "create", "--name", name)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    file = tmp_path / "w.json"
+    file.write_text(json.dumps({**document("scripted/tour"), "name": name}))
+    workflow = studio.cli("workflow", "import", str(file)).strip()
+    listed = studio.cli("workflow", "list")
+    assert (listed.count("\n"), listed.split("\t")[:2]) == (1, [workflow, shown])
+    assert f"name     {shown}\n" in studio.cli("workflow", "show", workflow)
+    audited = studio.cli("audit")
+    assert (audited.count("\n"), audited.count("\t")) == (1, 4)
+    assert not set("\x1b\x9b\u202e") & set(audited)
+
+
 @pytest.mark.parametrize(
     "args",
     [("create",), ("create", "--name", "x", "--scopes", "run,all"), ("revoke", "nobody")],

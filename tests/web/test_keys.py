@@ -67,6 +67,19 @@ def test_bodies_are_strict(studio: Studio, body: dict[str, t.Any], path: str) ->
     assert len(studio.store.keys.list()) == before
 
 
+@pytest.mark.parametrize(
+    "name", ["a\nb", "a\tb", "\x1b[31mred", "a\x7f", "a\x9b", "a\u2028b", "a\u202eb"], ids=ascii
+)
+def test_a_name_is_one_line(studio: Studio, name: str) -> None:
+    made = ok(send(studio, "POST", PATH, {"name": "clé 鍵 🔑"}), 201)
+    for method, path in (("POST", PATH), ("PATCH", f"{PATH}/{made['id']}")):
+        refused = send(studio, method, path, {"name": name}, match="*" if method == "PATCH" else None)
+        found = next(c for c in name if c != "a")
+        cure = f"has U+{ord(found):04X} at place {name.index(found) + 1}. Take it out"
+        assert_error(refused, 400, "validation_failed", path="name", says=cure)
+    assert ok(studio.get(f"{PATH}/{made['id']}", "admin"))["name"] == "clé 鍵 🔑"
+
+
 def test_the_list_is_newest_first_with_revoked_ones(studio: Studio) -> None:
     made = [ok(send(studio, "POST", PATH, {"name": f"k{n}"}), 201)["id"] for n in range(4)]
     send(studio, "DELETE", f"{PATH}/{made[0]}")

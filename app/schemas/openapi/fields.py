@@ -14,6 +14,7 @@ import marshmallow
 from apispec.ext.marshmallow import MarshmallowPlugin
 from apispec.ext.marshmallow.openapi import OpenAPIConverter
 
+from app import encoding
 from app.schemas import derive, fields
 
 #: Members of a field's metadata that are keywords of JSON Schema by the same name.
@@ -65,7 +66,8 @@ class Converter(OpenAPIConverter):
         if isinstance(field, fields.Number):
             return _number(field)
         if isinstance(field, fields.Text):
-            return _lengths({"type": "string"}, field, "Length")
+            pattern = {"pattern": f"^[^{encoding.CONTROL.pattern[1:]}*$"} if field.line else {}
+            return _lengths({"type": "string", **pattern}, field, "Length")
         if isinstance(field, fields.Choice):
             return _choice(field.choices)
         if isinstance(field, fields.Items):
