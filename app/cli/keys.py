@@ -92,7 +92,9 @@ def _state(row: KeyRow, now_ms: int) -> str:
 def revoke(id_or_prefix: str) -> None:
     """Make a key useless, at once and for good."""
     with open_store() as store:
-        row = store.keys.revoke(id_or_prefix)
-        if row is None:
+        revoked = store.keys.revoke(id_or_prefix)
+        if revoked is None:
             raise click.UsageError(f"There is no live key '{id_or_prefix}'. See: studio key list")
-        record(store, "key.revoke", f"key:{row.id}", {"name": row.name})
+        row = revoked.row
+        if revoked.is_new:
+            record(store, "key.revoke", f"key:{row.id}", {"name": row.name})

@@ -68,6 +68,13 @@ class KeyRow:
         return self.expires_at is not None and self.expires_at <= now_ms
 
 
+class Revoked(t.NamedTuple):
+    """A key that is not valid any more. ``is_new``: it was until now."""
+
+    row: KeyRow
+    is_new: bool
+
+
 class Keys:
     """The keys of this installation. Methods that write wait for the commit."""
 
@@ -91,7 +98,9 @@ class Keys:
             select(*columns).where(or_(c.id == given, starts, c.hash == bindparam("hash")))
         )
         self._revoke = backend.prepare(
-            update(api_keys).where(this).values(revoked_at=bindparam("at"), revision=c.revision + 1)
+            update(api_keys)
+            .where(this, c.revoked_at.is_(None))
+            .values(revoked_at=bindparam("at"), revision=c.revision + 1)
         )
         changed: dict[str, t.Any] = {
             name: bindparam(f"new_{name}") for name in ("name", "expires_at", "rate_limit", "budget")
@@ -218,28 +227,29 @@ class Keys:
         """All keys, revoked ones too, oldest first."""
         return [_row(row) for row in self._backend.rows(self._list, {})]
 
-    def revoke(self, key: str) -> KeyRow | None:
+    def revoke(self, key: str) -> Revoked | None:
         """End a key's validity.
 
         :param key: its id, its text, or its prefix or the start of it.
-        :returns: the key as it is now; None when there is none. A second time changes nothing.
+        :returns: the key as it is now, and whether this call has ended it; None when there is none. A second time
+            changes nothing, and of several calls at once one has ended it.
         :raises StoreConflict: several keys begin like that.
         :raises StoreFailed: it was not stored.
         """
-        return t.cast("KeyRow | None", self._writer.submit(lambda link: self._end(link, key)).wait())
+        return t.cast("Revoked | None", self._writer.submit(lambda link: self._end(link, key)).wait())
 
-    def _end(self, link: Link, key: str) -> KeyRow | None:
+    def _end(self, link: Link, key: str) -> Revoked | None:
         found = [_row(row) for row in link.rows(self._match, {"given": text(key) or "", "hash": digest(key)})]
         if len(found) > 1:
             names = ", ".join(f"{row.prefix} ({row.name})" for row in found)
             raise StoreConflict(f"Several keys begin with {key!r}: {names}. Give the id of one.")
-        if not found or found[0].revoked_at is not None:
-            return found[0] if found else None
-        now = self._clock.now_ms()
-        link.execute(self._revoke, {"key": found[0].id, "at": now})
+        if not found:
+            return None
+        # Whoever comes second waits for the first and changes no row.
+        if not link.execute(self._revoke, {"key": found[0].id, "at": self._clock.now_ms()}):
+            return Revoked(_row(link.rows(self._get, {"key": found[0].id})[0]), False)
         self._catalog.bump(link)
-        row = found[0]
-        return replace(row, revoked_at=now, revision=row.revision + 1)
+        return Revoked(_row(link.rows(self._get, {"key": found[0].id})[0]), True)
 
 
 def digest(plaintext: str) -> bytes:

@@ -101,11 +101,11 @@ def revoke(key_id: str) -> Response:
     revoked = services().store.keys.revoke(row.id)
     if revoked is None:
         raise not_found("key", key_id)
-    if row.revoked_at is None:
+    if revoked.is_new:
         audit.record("key.revoke", f"key:{row.id}", {"name": row.name})
     else:
         audit.unchanged()
-    return json_response({**_body(revoked), "warnings": [{"path": "", "message": m} for m in _lost(row)]})
+    return json_response({**_body(revoked.row), "warnings": [{"path": "", "message": m} for m in _lost(row)]})
 
 
 def _lost(row: KeyRow) -> Iterator[str]:

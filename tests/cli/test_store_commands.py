@@ -30,6 +30,8 @@ def test_a_key_is_the_only_thing_printed(studio: Studio) -> None:
     assert "\tone\trun\t" in listed
     assert studio.run_cli("key", "revoke", key[:14]).returncode == 0
     assert "revoked" in studio.cli("key", "list")
+    assert studio.run_cli("key", "revoke", key[:14]).returncode == 0
+    assert studio.cli("audit", "--action", "key.revoke").count("\n") == 1, "the second time changed nothing"
 
 
 def test_a_name_cannot_draw_on_the_terminal(studio: Studio, tmp_path: Path) -> None:

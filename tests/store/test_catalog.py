@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gevent
 import pytest
 
 from app.store import Store, StoreConflict
@@ -37,15 +38,28 @@ def test_a_revoked_key_is_not_found_but_listed(store):
     by_id, first = store.keys.create("one")
     by_prefix, second = store.keys.create("two")
     _, third = store.keys.create("three")
-    assert store.keys.revoke(by_id.id).revoked_at is not None
-    assert store.keys.revoke(by_prefix.prefix).name == "two"
-    assert store.keys.revoke(third).name == "three"
+    assert store.keys.revoke(by_id.id).row.revoked_at is not None
+    assert store.keys.revoke(by_prefix.prefix).row.name == "two"
+    assert store.keys.revoke(third).row.name == "three"
     assert [store.keys.find(text) for text in (first, second, third)] == [None, None, None]
     assert all(key.revoked_at for key in store.keys.list())
     before = store.generation()
-    assert store.keys.revoke(by_id.id) in store.keys.list(), "a second time changes nothing"
+    again = store.keys.revoke(by_id.id)
+    assert not again.is_new
+    assert again.row in store.keys.list(), "a second time changes nothing"
     assert store.generation() == before
     assert store.keys.revoke("nobody") is None
+
+
+def test_of_processes_that_revoke_a_key_at_once_one_has_done_it(settings, open_store):
+    stores = [open_store(settings) for _ in range(4)]
+    for _ in range(5):
+        row, _ = stores[0].keys.create("one")
+        calls = [gevent.spawn(store.keys.revoke, row.id) for store in stores for _ in range(3)]
+        ended = [call.get(timeout=30) for call in calls]
+        assert [done.is_new for done in ended].count(True) == 1
+        assert {done.row for done in ended} == {stores[0].keys.get(row.id)}
+        assert ended[0].row.revision == 2
 
 
 def test_an_ambiguous_prefix_is_refused_and_wildcards_mean_nothing(store):

@@ -125,6 +125,17 @@ def test_revoking_is_at_once_and_can_be_repeated(studio: Studio) -> None:
     assert_error(send(studio, "DELETE", path, match='"9"'), 412, "precondition_failed")
 
 
+def test_revoking_at_once_leaves_one_row_in_the_log(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = ok(send(studio, "POST", PATH, {"name": "ci"}), 201)
+    seen = studio.store.keys.get(body["id"])
+    assert ok(send(studio, "DELETE", f"{PATH}/{body['id']}"))["revokedAt"]
+    # As a request sees it that looked before the other one wrote.
+    monkeypatch.setattr(studio.store.keys, "get", lambda key_id: seen)
+    assert ok(send(studio, "DELETE", f"{PATH}/{body['id']}"))["revokedAt"]
+    audited = ok(studio.get(f"/api/audit?subject=key:{body['id']}", "admin"))["items"]
+    assert [row["action"] for row in audited] == ["key.revoke", "key.create"]
+
+
 def test_who_revokes_its_own_key_is_told(studio: Studio) -> None:
     admin = studio.store.keys.find(studio.keys["admin"])
     assert admin is not None
