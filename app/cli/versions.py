@@ -12,7 +12,7 @@ import click
 
 from app import encoding
 from app.cli.context import CLI, load_plugins, on_one_line, open_store, record, table
-from app.cli.workflows import Parts, check_stored, known
+from app.cli.workflows import Parts, check_stored, known, warn_of_chats
 from app.clock import rfc3339
 
 if t.TYPE_CHECKING:
@@ -41,6 +41,7 @@ def deploy(workflow_id: str, name: str | None, description: str | None) -> None:
         number, is_new = store.workflows.deploy(row.id, name, description, CLI, row.revision)
         if is_new:
             record(store, "workflow.deploy", f"workflow:{row.id}", {"version": number})
+        warn_of_chats(Parts(store, plugins), row.id)
     click.echo(number)
 
 
@@ -69,6 +70,7 @@ def rollback(workflow_id: str, version: int | None, draft: bool) -> None:
         if store.workflows.versions.rollback(row.id, number, row.revision, draft):
             details = {"version": number, "draft": draft}
             record(store, "workflow.rollback", f"workflow:{row.id}", details)
+        warn_of_chats(Parts(store, plugins), row.id)
     click.echo(number)
 
 

@@ -57,6 +57,7 @@ def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
             number, is_new = store.workflows.deploy(saved, by=CLI)
             if is_new:
                 record(store, "workflow.deploy", f"workflow:{saved}", {"version": number})
+            warn_of_chats(Parts(store, plugins), saved)
     click.echo(saved)
 
 
@@ -164,6 +165,16 @@ def check_stored(parts: Parts, workflow_id: str, document: dict[str, t.Any], dep
         if deploy:
             raise
         warn(missing.details)
+
+
+def warn_of_chats(parts: Parts, workflow_id: str) -> None:
+    """Say which chats lack something in what is live now."""
+    if not parts.store.chats.list(None, 1, workflow_id)[0]:
+        return  # nor are the rooms of chats imported
+    from app.web.catalog import Catalog
+    from app.web.chat_fit import lacking
+
+    warn(lacking(parts.store, Catalog(parts), workflow_id))
 
 
 def known(store: Store, workflow_id: str) -> WorkflowRow:

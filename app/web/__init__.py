@@ -114,7 +114,7 @@ def _install_management(app: Flask, services: Services) -> None:
 
     judge = Judge(services)
     workflows.install(app, services, judge)
-    versions.install(app, judge)
+    versions.install(app, services, judge)
     keys.install(app)
     files.install(app)
     audit.install(app)

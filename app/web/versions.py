@@ -11,11 +11,12 @@ import typing as t
 
 from flask import Blueprint, Flask, Response
 
-from app.errors import ApiError, ValidationFailed
+from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.management import DeployBody, RollbackBody, load
 from app.store.workflows import WorkflowRow
-from app.web import audit, diffs, drafts, etags
+from app.web import audit, chat_fit, diffs, drafts, etags
 from app.web.auth import caller
+from app.web.catalog import Catalog
 from app.web.drafts import NUMBER
 from app.web.errors import not_found
 from app.web.http import json_response, read_nothing, read_object, services
@@ -24,6 +25,7 @@ from app.web.lists import page_of, read_page
 from app.workflows.document import export
 
 if t.TYPE_CHECKING:
+    from app.engine.services import Services
     from app.store.versions import Versions
 
 
@@ -54,8 +56,10 @@ def show(workflow_id: str, version: str) -> Response:
 class Deploying:
     """The views that make something live."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, services: Services, judge: Judge) -> None:
+        self._store = services.store
         self._judge = judge
+        self._catalog = Catalog(services)
 
     def deploy(self, workflow_id: str) -> Response:
         """Make the draft live: 201 with a new version, 200 where the live one says the same."""
@@ -69,7 +73,7 @@ class Deploying:
 
         judged, (number, is_new) = drafts.settled(workflow_id, step)
         _note("workflow.deploy", workflow_id, {"version": number} if is_new else None)
-        response = _state(workflow_id, number, judged, 201 if is_new else 200)
+        response = _state(workflow_id, number, self._warnings(workflow_id, judged), 201 if is_new else 200)
         if is_new:
             response.headers["Location"] = f"/api/workflows/{workflow_id}/versions/{number}"
         return response
@@ -92,7 +96,11 @@ class Deploying:
         judged, number, changed = drafts.settled(workflow_id, step)
         details = {"version": number, "draft": body.draft} if changed else None
         _note("workflow.rollback", workflow_id, details)
-        return _state(workflow_id, number, judged)
+        return _state(workflow_id, number, self._warnings(workflow_id, judged))
+
+    def _warnings(self, workflow_id: str, judged: Judged) -> tuple[Problem, ...]:
+        """What may be a mistake in what is live now, and what its chats lack in it."""
+        return (*judged.warnings, *chat_fit.lacking(self._store, self._catalog, workflow_id))
 
 
 def undeploy(workflow_id: str) -> Response:
@@ -100,7 +108,7 @@ def undeploy(workflow_id: str) -> Response:
     read_nothing()
     was = drafts.settled(workflow_id, lambda row: _versions().undeploy(row.id, seen=row.revision))
     _note("workflow.undeploy", workflow_id, None if was is None else {"version": was})
-    return _state(workflow_id, None, Judged((), ()))
+    return _state(workflow_id, None, ())
 
 
 def _fit(judged: Judged) -> Judged:
@@ -124,14 +132,16 @@ def _earlier(row: WorkflowRow) -> int:
     return number
 
 
-def _state(workflow_id: str, number: int | None, judged: Judged, status: int = 200) -> Response:
+def _state(
+    workflow_id: str, number: int | None, warnings: tuple[Problem, ...], status: int = 200
+) -> Response:
     """The workflow as it is now, without its draft, and the version that was made live."""
     row = drafts.known(workflow_id)
     body = drafts.short_of(row)
     version = None if number is None else _versions().told(row.id, number)
     if version is not None:
         body["version"] = drafts.version_of(version, row.live_version)
-        body["warnings"] = drafts.problems_of(judged.warnings)
+        body["warnings"] = drafts.problems_of(warnings)
     return etags.set_etag(json_response(body, status), row.revision, row.created_at)
 
 
@@ -146,9 +156,9 @@ def _versions() -> Versions:
     return services().store.workflows.versions
 
 
-def install(app: Flask, judge: Judge) -> None:
+def install(app: Flask, services: Services, judge: Judge) -> None:
     """Put the routes on ``app``."""
-    views = Deploying(judge)
+    views = Deploying(services, judge)
     blueprint = Blueprint("versions", __name__)
     one = "/api/workflows/<workflow_id>"
     blueprint.add_url_rule(f"{one}/deploy", "deploy", views.deploy, methods=["POST"])

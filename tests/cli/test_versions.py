@@ -57,6 +57,28 @@ def test_versions_come_and_go(studio: Studio, tmp_path: Path) -> None:
     assert len(studio.cli("audit", "--limit", "3", "--actor", "cli").splitlines()) == 3
 
 
+def test_commands_warn_of_chats_that_lack_something(studio: Studio, tmp_path: Path) -> None:
+    imported(studio, tmp_path, "scripted/echo")
+    studio.cli("workflow", "deploy", "mine")
+    store = Store(Settings(data_dir=studio.data))
+    store.open()
+    store.chats.create(
+        {"workflow_id": "mine", "slug": "help", "title": "Help", "outputs": ("agent_1.content",)}
+    )
+    store.close()
+    renamed = document("scripted/echo")
+    renamed["blocks"][1].update(id="writer", name="Writer")
+    renamed["edges"][0]["target"] = "writer"
+    file = tmp_path / "renamed.yaml"
+    file.write_text(yaml.safe_dump(renamed))
+    said = "warning: chats.help.outputs[0]: the chat 'help' answers 503 chat_not_ready"
+    assert said in studio.run_cli("workflow", "import", str(file), "--id", "mine", "--deploy").stderr
+    assert studio.run_cli("workflow", "rollback", "mine").stderr == ""
+    done = studio.run_cli("workflow", "deploy", "mine", "--name", "again")
+    assert (done.returncode, done.stdout) == (0, "3\n")
+    assert said in done.stderr
+
+
 def test_what_cannot_be_ends_with_2(studio: Studio, tmp_path: Path) -> None:
     imported(studio, tmp_path, "scripted/echo")
     for args, words in (

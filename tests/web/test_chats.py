@@ -208,6 +208,54 @@ def test_outputs_that_a_later_version_lacks_are_told(studio: Studio, workflow: s
     assert answer.get_json()["error"]["code"] == "chat_not_ready"
 
 
+def test_deploying_and_rolling_back_warn_of_chats_that_lack_something(studio: Studio) -> None:
+    both = document("scripted/plain")
+    both["blocks"].append({**both["blocks"][1], "id": "writer", "name": "Writer"})
+    both["edges"].append({"source": "agent_1", "target": "writer"})
+    one = document("scripted/plain")
+    path = f"/api/workflows/{studio.deploy(one)}"
+    workflow = path.rpartition("/")[2]
+    send(studio, "PUT", path, both, If_Match="*")
+    assert send(studio, "POST", f"{path}/deploy", {}).get_json()["warnings"] == []
+    lost = create(studio, workflow, "lost", outputs=["writer.content"]).get_json()["id"]
+    less = create(studio, workflow, "less", outputs=["agent_1.content", "writer.model", "writer.content"])
+    assert less.status_code == 400, "what visitors may not get"
+    less = create(studio, workflow, "less", outputs=["agent_1.content", "writer.content"]).get_json()["id"]
+    create(studio, workflow, "off", outputs=["writer.content"], active=False)
+    create(studio, workflow, "fine", outputs=["agent_1.content"])
+    create(studio, workflow, "any")
+
+    def warned(answer: t.Any, status: int) -> None:
+        assert answer.status_code == status, answer.get_data()
+        first, second = answer.get_json()["warnings"]
+        assert first["path"] == "chats.less.outputs[1]"
+        assert "the chat 'less' gives its visitors less than before" in first["message"]
+        assert second["path"] == "chats.lost.outputs[0]"
+        assert "the chat 'lost' answers 503 chat_not_ready" in second["message"]
+        for warning, chat in ((first, less), (second, lost)):
+            assert '"writer.content" matches no block' in warning["message"]
+            assert f"PATCH /api/chats/{chat} with other outputs" in warning["message"]
+        assert studio.client.get("/api/chat/lost").get_json()["error"]["code"] == "chat_not_ready"
+        assert studio.client.get("/api/chat/less").status_code == 200
+
+    warned(send(studio, "POST", f"{path}/rollback", {"version": 1}), 200)
+    assert send(studio, "POST", f"{path}/rollback", {"version": 2}).get_json()["warnings"] == []
+    send(studio, "PUT", path, one, If_Match="*")
+    warned(send(studio, "POST", f"{path}/deploy", {"name": "third"}), 201)
+    warned(send(studio, "POST", f"{path}/deploy", {"name": "third"}), 200)
+
+
+def test_deploying_what_nobody_answers_warns_of_its_chats(studio: Studio) -> None:
+    workflow = studio.deploy(document("scripted/plain"))
+    create(studio, workflow)
+    silent = document("scripted/plain")
+    silent["blocks"], silent["edges"] = silent["blocks"][:1], []
+    send(studio, "PUT", f"/api/workflows/{workflow}", silent, If_Match="*")
+    [warning] = send(studio, "POST", f"/api/workflows/{workflow}/deploy", {}).get_json()["warnings"]
+    assert warning["path"] == "chats.support.outputs"
+    assert "the chat 'support' has nothing to say: no agent answers" in warning["message"]
+
+
 def test_the_list_can_be_narrowed_and_paged(studio: Studio, workflow: str) -> None:
     other = studio.deploy(document("scripted/plain"))
     ids = {create(studio, workflow, f"c{number}").get_json()["id"] for number in range(3)}
