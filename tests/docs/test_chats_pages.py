@@ -33,11 +33,10 @@ def page(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """What each block of both pages gave, in one shell; a chat gets its password last."""
+    """What each block of both pages gave, in one shell, in the order in which they are read."""
     if shutil.which("curl") is None:
         pytest.skip("no curl here (Debian: apt install curl)")
-    deploy, talk, change = FENCE.findall(page("chats.md"))
-    lines = [deploy, talk, *FENCE.findall(page("chats-api.md")), change]
+    lines = [*FENCE.findall(page("chats.md")), *FENCE.findall(page("chats-api.md"))]
     folder = tmp_path_factory.mktemp("studio")
     (folder / "hasty.yaml").write_text(yaml.safe_dump({"turns": [{"steps": HASTY}]}))
     with studio(folder / "data", {"STUDIO_SCRIPTS_DIR": str(folder)}) as made:
@@ -75,9 +74,10 @@ def frames(text: str) -> list[t.Any]:
 
 
 def test_what_is_printed_works(printed: list[str]) -> None:
-    deployed, first, talk, waited, history, run, changed = printed
+    deployed, first, changed, talk, waited, history, run = printed
     chat = json.loads(deployed)
-    assert (chat["slug"], chat["hasPassword"]) == ("help", False)
+    assert (chat["slug"], chat["hasPassword"], chat["includeToolCalls"]) == ("help", False, False)
+    assert json.loads(changed)["includeToolCalls"] is True
     for stream in (first, talk):
         assert frames(stream)[-1] == "[DONE]"
         assert frames(stream)[-2]["data"]["status"] == "completed"
@@ -90,7 +90,6 @@ def test_what_is_printed_works(printed: list[str]) -> None:
     assert json.loads(standing + "}")["status"] in ("completed", "running")
     assert frames(rest)[-1] == "[DONE]"
     assert '"outcome":"already_finished"' in rest
-    assert json.loads(changed)["hasPassword"] is True
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,9 @@ def test_curl_lines_answer(page: str, text: str, server: Studio) -> None:
         pytest.skip("no curl here (Debian: apt install curl)")
     done = shell(text, server)
     assert done.returncode == 0, done.stderr
-    if "/chat" in text and "text/event-stream" not in text:
+    if "/api/chats" in text:
+        assert '"slug":"tour"' in done.stdout
+    elif "/chat" in text and "text/event-stream" not in text:
         assert '"status":"complete"' in done.stdout
     elif "/chat" in text:
         assert done.stdout.count("event: graph_topology") == done.stdout.count("event: turn_completed") == 1
