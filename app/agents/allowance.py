@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import replace
 
 from app.agents import estimate
+from app.agents.config import AgentConfig
 from plugins.spec import ResolvedModel
 from plugins.spec.budget import BudgetMeter
 from providers import spec
@@ -51,6 +52,16 @@ def bounded(
     if request.max_tokens is None and ceiling is not None and most >= ceiling:
         return request, None
     return replace(request, max_tokens=int(most)), what
+
+
+def least(config: AgentConfig) -> int:
+    """Tokens that must be left for an agent's first call: with fewer, :func:`bounded` ends any run before it.
+
+    What is known of its prompt before there is a run is what its templates begin with.
+    """
+    known = "".join((text or "").partition("{")[0].strip() for text in (config.system, config.prompt))
+    answer = LEAST if config.max_tokens is None else min(LEAST, config.max_tokens)
+    return by_length(known) + 2 * estimate.PER_MESSAGE + answer
 
 
 def _affordable(money: float, prompt: int, price: tuple[float, float]) -> float | None:

@@ -62,14 +62,22 @@ class Budget:
             cost is not None and spent.cost >= cost / _SLACK
         )
 
-    def told(self) -> str:
-        """What is said of it to those who may know when it is used up."""
+    def too_little_after(self, spent: Spent, least: int) -> bool:
+        """Whether something is left, but less than ``least`` tokens."""
+        return self.tokens is not None and self.tokens - spent.tokens < least
+
+    def told(self, is_rest: bool = False) -> str:
+        """What is said of it to those who may know when it is used up.
+
+        :param is_rest: there is a rest of it, of too few tokens to be used.
+        """
         limits = [] if self.tokens is None else [f"{self.tokens} tokens"]
         if self.cost is not None:
             limits.append(f"{self.cost:g} US dollars")
         whose = _WHOSE.get(self.subject.partition(":")[0], self.subject)
         every = "run" if self.period == "run" else f"{self.period} (UTC)"
-        return f"The budget of {whose} is used up: {' and '.join(limits)} a {every}."
+        rest = ", but for a rest that no model call fits into" if is_rest else ""
+        return f"The budget of {whose} is used up{rest}: {' and '.join(limits)} a {every}."
 
 
 def period_of(budget: Budget, now_ms: int) -> str:
@@ -91,24 +99,26 @@ def resets_at_ms(budget: Budget, now_ms: int) -> int:
 
 
 def check_start(
-    budgets: Iterable[Budget], spending: Spending, now_ms: int, instead: str | None = None
+    budgets: Iterable[Budget], spending: Spending, now_ms: int, instead: str | None = None, least: int = 1
 ) -> None:
-    """Refuse a run for which nothing is left.
+    """Refuse a run for which nothing is left, or too little.
 
+    :param least: tokens without which its first model call would end it.
     :param instead: what those are told who are to learn nothing of budgets.
     :raises ApiError: 429 ``budget_exceeded``, with ``Retry-After`` until more may be used.
     """
-    waits = [
-        (resets_at_ms(budget, now_ms), budget)
-        for budget in budgets
-        if budget.period != "run"
-        and budget.used_up_by(spending.read(budget.subject, period_of(budget, now_ms)))
-    ]
+    waits = []
+    for budget in budgets:
+        if budget.period != "run":
+            spent = spending.read(budget.subject, period_of(budget, now_ms))
+            is_used_up = budget.used_up_by(spent)
+            if is_used_up or budget.too_little_after(spent, least):
+                waits.append((resets_at_ms(budget, now_ms), budget, not is_used_up))
     if not waits:
         return
-    at, budget = max(waits, key=lambda wait: wait[0])
+    at, budget, is_rest = max(waits, key=lambda wait: wait[0])
     seconds = max(1, -(-(at - now_ms) // 1000))
-    message = instead or f"{budget.told()} Try again in {seconds} s."
+    message = instead or f"{budget.told(is_rest)} Try again in {seconds} s."
     raise ApiError(429, EXCEEDED, message, headers={"Retry-After": str(seconds)})
 
 

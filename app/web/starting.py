@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from app.agents import allowance
 from app.clock import rfc3339
 from app.engine import budgets
 from app.engine.budgets import Budget
@@ -17,6 +18,7 @@ from app.schemas.limits import BudgetLimit, stored_budget, stored_rates
 from app.streams.public_texts import text_for
 from app.web import limits
 from app.web.limits import Asked
+from app.workflows.compiled import AGENT
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -24,7 +26,15 @@ if t.TYPE_CHECKING:
     from app.web.auth import Caller
     from app.web.catalog import Runnable
     from app.web.visitors import Visitor
+    from app.workflows.compiled import CompiledWorkflow
 
+#: Blocks that use no tokens themselves, and agents, of which it is known what they use.
+_KNOWN = frozenset(
+    {
+        *(AGENT, "start", "set", "condition", "response", "approval", "http", "tool"),
+        *("loop", "parallel", "sequential"),
+    }
+)
 #: Keys, and not the owner, who has signed in.
 _KEY = "key_"
 
@@ -41,14 +51,14 @@ def let_start(services: Services, who: Caller, found: Runnable, address: str) ->
     settings = services.settings
     if who.key_id is None:
         held = _budgets(found, None, None)
-        _check(services, held, public=True)
+        _check(services, held, found, public=True)
         limits.check_all(
             Asked("address", address, settings.rate_limit_address),
             Asked("workflow", found.workflow_id, settings.rate_limit_chat),
         )
         return held
     held = _budgets(found, f"key:{who.key_id}", who.budget)
-    _check(services, held, public=False)
+    _check(services, held, found, public=False)
     rates = settings.rate_limit_key if who.rates is None else who.rates
     if rates and who.key_id.startswith(_KEY):
         limits.check("key", who.key_id, rates)
@@ -65,7 +75,7 @@ def let_visitor_start(
     services.runs.admit(visitor.subject, address)
     settings = services.settings
     held = _budgets(found, f"chat:{chat.id}", stored_budget(chat.budget))
-    _check(services, held, public=True)
+    _check(services, held, found, public=True)
     asked = [Asked("visitor", f"{chat.id}/{visitor.id}", settings.rate_limit_visitor)]
     if chat.auth_type in ("public", "password"):
         asked.append(Asked("address", f"{chat.id}/{address}", settings.rate_limit_address))
@@ -107,7 +117,18 @@ def _held(subject: str, limit: BudgetLimit) -> Budget:
     return Budget(subject, limit.period, limit.tokens, limit.cost)
 
 
-def _check(services: Services, held: tuple[Budget, ...], *, public: bool) -> None:
-    if held:
+def _check(services: Services, held: tuple[Budget, ...], found: Runnable, *, public: bool) -> None:
+    if any(budget.period != "run" for budget in held):
         instead = text_for(budgets.EXCEEDED) if public else None
-        budgets.check_start(held, services.store.spending, services.clock.now_ms(), instead)
+        least = _least(found.workflow)
+        budgets.check_start(held, services.store.spending, services.clock.now_ms(), instead, least)
+
+
+def _least(workflow: CompiledWorkflow) -> int:
+    """Tokens that must be left for the smallest model call of a workflow; 1 where others than its agents call some."""
+    if workflow.runner is not None:
+        return 1
+    agents = [block for block in workflow.blocks.values() if block.type.type_name == AGENT]
+    if any(block.type.type_name not in _KNOWN for block in workflow.blocks.values()):
+        return 1
+    return min((allowance.least(agent.config) for agent in agents), default=1)

@@ -138,6 +138,96 @@ def test_visitors_of_a_chat_share_its_day(studio: Studio) -> None:
     assert (spent["tokens"], spent["period"]) == (2 * USED, "day")
 
 
+SAY: dict[str, t.Any] = {"json": {"input": "hi"}, "headers": {"Accept": "application/json"}}
+
+
+def chat_with(studio: Studio, workflow: str, **budget: t.Any) -> None:
+    body = {"workflowId": workflow, "slug": "help", "title": "Help", "budget": budget}
+    ok(send(studio, "POST", "/api/chats", body), 201)
+
+
+def assert_refused(answer: t.Any) -> None:
+    """Chats say more of an error than the one body does."""
+    assert (answer.status_code, answer.mimetype) == (429, "application/json"), answer.get_data()
+    assert answer.get_json()["error"]["code"] == "budget_exceeded"
+
+
+@pytest.mark.parametrize("period", ["day", "month"])
+@pytest.mark.parametrize("way", ["key", "chat"])
+def test_with_nothing_left_the_start_is_refused_before_a_run(studio: Studio, way: str, period: str) -> None:
+    workflow = studio.deploy(spender())
+    budget = {"tokens": USED, "period": period}
+    if way == "chat":
+        chat_with(studio, workflow, **budget)
+    key = key_with(studio, budget=budget)[1] if way == "key" else ""
+
+    def start(streams: bool) -> t.Any:
+        if way == "key":
+            return studio.execute(workflow, {"stream": streams}, key=key)
+        return studio.client.post("/api/chat/help", json={"input": "hi"}, headers=accept[streams])
+
+    accept = {True: {"Accept": "text/event-stream"}, False: {"Accept": "application/json"}}
+    assert ok(start(False))["success"] is True, "exactly all was used"
+    for streams in (True, False):
+        refused = start(streams)
+        assert_refused(refused)
+        assert 0 < int(refused.headers["Retry-After"]) <= (1 if period == "day" else 31) * 86_400
+        assert "X-Run-Id" not in refused.headers
+    assert len(ok(studio.get("/api/runs"))["items"]) == 1
+
+
+#: Tokens of the agent's 402 bytes, what is around two messages, and the least there must be for an answer.
+NEEDS = 101 + 6 + 16
+
+
+@pytest.mark.parametrize(
+    ("system", "prompt", "fits"),
+    [("x" * 400, "Hi", True), ("x" * 402 + "{{ input.message }} and all the rest", None, False)],
+    ids=["known whole", "known in part"],
+)
+def test_a_rest_that_no_call_fits_into_starts_nothing(
+    studio: Studio, system: str, prompt: str | None, fits: bool
+) -> None:
+    workflow = studio.deploy(document("scripted/spender", system=system, prompt=prompt))
+    other = studio.deploy(spender())
+    keys = [key_with(studio, budget={"tokens": USED + NEEDS - less, "period": "day"})[1] for less in (0, 1)]
+    for key in keys:
+        assert ok(studio.execute(other, key=key))["success"] is True
+    started = ok(studio.execute(workflow, key=keys[0]))
+    assert started["success"] is fits
+    assert fits or started["error"]["code"] == "budget_exceeded"
+    before = len(ok(studio.get("/api/runs"))["items"])
+    refused = studio.execute(workflow, key=keys[1])
+    says = f"used up, but for a rest that no model call fits into: {USED + NEEDS - 1} tokens a day"
+    assert_error(refused, 429, "budget_exceeded", says=says)
+    assert 0 < int(refused.headers["Retry-After"]) <= 86_400
+    assert len(ok(studio.get("/api/runs"))["items"]) == before
+    assert ok(studio.execute(other, key=keys[1]))["success"] is True, "another workflow's call fits into it"
+
+
+def test_visitors_learn_nothing_of_a_rest(studio: Studio) -> None:
+    chat_with(studio, studio.deploy(spender()), tokens=USED + 15, period="day")
+    assert ok(studio.client.post("/api/chat/help", **SAY))["success"] is True
+    refused = studio.client.post("/api/chat/help", **SAY)
+    assert_refused(refused)
+    assert NEUTRAL in refused.get_data(as_text=True)
+    assert "rest" not in refused.get_data(as_text=True)
+    assert len(ok(studio.get("/api/runs"))["items"]) == 1
+
+
+def test_where_others_call_models_any_rest_starts(studio: Studio) -> None:
+    routed = spender()
+    route = {"model": "scripted/plain", "mode": "model", "routes": [{"name": "a", "description": "Always."}]}
+    routed["blocks"].append({"id": "route", "type": "router", "config": route})
+    routed["edges"] = [
+        {"source": "start", "target": "route"},
+        {"source": "route", "source_handle": "route:a", "target": "agent_1"},
+    ]
+    _, key = key_with(studio, budget={"tokens": 1, "period": "day"})
+    ended = ok(studio.execute(studio.deploy(routed), key=key))
+    assert ended["error"]["code"] == "budget_exceeded"
+
+
 @pytest.mark.parametrize(
     ("budget", "path"),
     [
