@@ -7,6 +7,7 @@ container ran inside is written down with its end, and what failed or was cut of
 
 from __future__ import annotations
 
+import os
 import typing as t
 import weakref
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ import msgspec
 from app.agents import hashes
 from app.engine.scheduler import BlockOutcome, BlockRow
 from app.errors import BlockError
+from app.redaction.secrets import known_secrets, mask
 from app.state import plain
 
 if t.TYPE_CHECKING:
@@ -40,8 +42,9 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, error: BlockError) -> Fault:
-        """A failure that was raised."""
-        return cls(error.code, error.message, error.block, error.detail, error.model, error.output or None)
+        """A failure that was raised; a vendor may have said our key in it."""
+        detail = mask(error.detail, known_secrets(os.environ)) if error.detail else ""
+        return cls(error.code, error.message, error.block, detail, error.model, error.output or None)
 
     def error(self) -> BlockError:
         """It, to be raised again."""
