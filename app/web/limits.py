@@ -180,8 +180,8 @@ def check_package(settings: Settings) -> None:
     """
     if storage_of(settings) == "redis" and find_spec("redis") is None:
         message = (
-            "STUDIO_REDIS_URL is set and the package redis is not installed. "
-            "Install it: pip install 'studio[redis]'"
+            "STUDIO_REDIS_URL is set and the package redis is not installed. In Studio's folder: "
+            '.venv/bin/python -m pip install -e ".[redis]"'
         )
         raise StudioError("redis_missing", message)
 

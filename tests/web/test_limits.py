@@ -315,7 +315,7 @@ def test_without_redis_the_database_counts(open_studio, running, monkeypatch, ca
 
 def test_redis_without_its_package_is_refused_at_the_start(open_studio, monkeypatch):
     monkeypatch.setattr(limits, "find_spec", lambda name: None)
-    with pytest.raises(StudioError, match="pip install") as refused:
+    with pytest.raises(StudioError, match=r'pip install -e "\.\[redis\]"') as refused:
         open_studio(STUDIO_REDIS_URL="redis://127.0.0.1:1")
     assert refused.value.code == "redis_missing"
 
