@@ -29,6 +29,11 @@ preload_app = False
 # gunicorn's control socket would be opened under the user's home; nothing of ours uses it.
 control_socket_disable = True
 max_requests = 0
+# Which proxies are believed is said once, in STUDIO_TRUSTED_PROXIES, and looked at in app.web.own_address. By default
+# gunicorn would believe the scheme, and take SCRIPT_NAME and PATH_INFO, that any client on this host writes.
+forwarded_allow_ips = ""
+secure_scheme_headers = {}
+forwarder_headers = ""
 proc_name = "studio"
 accesslog = _settings.access_log or None
 errorlog = "-"

@@ -14,7 +14,10 @@ from app.web.http import services
 
 def own_address() -> str:
     """The address of the root of this program, without a slash at its end."""
-    return (services().settings.public_url or request.url_root).rstrip("/")
+    if public := services().settings.public_url:
+        return public.rstrip("/")
+    scheme = "https" if is_https() else "http"
+    return f"{scheme}://{request.url_root.partition('://')[2]}".rstrip("/")
 
 
 def is_https() -> bool:

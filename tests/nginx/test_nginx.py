@@ -190,6 +190,15 @@ def test_large_messages_of_chats_get_the_answer_of_studio(
     assert code in answer[2]
 
 
+def test_of_the_scheme_nginx_is_believed_and_no_client(port: int, server: Studio) -> None:
+    names = []
+    for at in (port, server.port):  # through nginx, and as nginx with TLS would ask
+        _, headers, _ = sse.request(at, "GET", "/login", headers={"X-Forwarded-Proto": "https"})
+        [cookie] = headers.get_all("Set-Cookie") or []
+        names.append((cookie.startswith("__Host-"), "Secure" in cookie))
+    assert names == [(False, False), (True, True)]
+
+
 def test_a_person_decides_by_a_link_of_which_no_log_keeps_the_address(
     port: int, server: Studio, tmp_path: Path
 ) -> None:

@@ -44,6 +44,16 @@ def head(studio: Studio, *lines: str, key: str | None = None) -> bytes:
     return "\r\n".join([*fixed, *lines, "Connection: close", "", ""]).encode()
 
 
+def test_without_trusted_proxies_nothing_that_one_would_say_is_believed(served: Studio) -> None:
+    """Not from this host either, which gunicorn trusts by default."""
+    said = {"X-Forwarded-Proto": "https", "X-Forwarded-SSL": "on", "X-Forwarded-Protocol": "ssl"}
+    status, headers, _ = sse.request(served.port, "GET", "/login", headers={**said, "SCRIPT_NAME": "/login"})
+    assert status == 200
+    [cookie] = headers.get_all("Set-Cookie") or []
+    assert cookie.startswith("studio_")
+    assert "Secure" not in cookie
+
+
 def test_a_client_that_sends_eleven_megabytes_first_reads_its_413(served: Studio) -> None:
     size = 11 * MIB
     lines = ("Content-Type: application/json", f"Content-Length: {size}")
