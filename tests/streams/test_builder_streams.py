@@ -20,6 +20,7 @@ from app.engine.services import Services
 from app.streams.builder import BuilderEvents, BuilderOptions
 from app.streams.builder_schema import builder_events
 from app.streams.replay import Replay
+from providers.tokens import COUNTER
 from tests.engine.test_regions import document
 from tests.streams.test_run_event_streams import check_golden
 from tests.support import sse
@@ -86,6 +87,13 @@ DOCUMENTS: dict[str, dict[str, t.Any]] = {
     "loop": document(LOOP, "start > each", "each -loop> ask", "ask > each", "each -exit> over"),
     "parallel": document(BOTH, "start > both", "both -loop> ask", "both -exit> over"),
 }
+
+
+@pytest.fixture(autouse=True)
+def _counted_by_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cut answer used is an estimate, and another one where an earlier test has read the tokenizer's table."""
+    monkeypatch.setattr(COUNTER, "_tried", True)
+    monkeypatch.setattr(COUNTER, "_encode", None)
 
 
 @pytest.fixture
