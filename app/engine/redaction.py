@@ -194,16 +194,26 @@ class Redaction:
         """What is none of these, or all."""
         return self._masked(value, block, lambda rules: rules.rest)
 
+    def begun(self, text: str) -> str:
+        """Any text that was cut off; see :meth:`app.redaction.masking.Masking.begun`."""
+        return str(self._masked(text, None, lambda rules: rules.rest, Masking.begun))
+
     def text(self, text: str, block: str | None = None) -> str:
         """Any text, such as an error or a line of the log."""
         return str(self.other(text, block))
 
-    def _masked(self, value: t.Any, block: str | None, which: Callable[[Rules], Masking | None]) -> t.Any:
+    def _masked(
+        self,
+        value: t.Any,
+        block: str | None,
+        which: Callable[[Rules], Masking | None],
+        how: Callable[[Masking, t.Any], t.Any] = Masking.value,
+    ) -> t.Any:
         if not self.broken:
             try:
                 self.renew()
                 rules = self.of_run() if block is None else self.of(block)
-                return (which(rules) or _NOTHING).value(value)
+                return how(which(rules) or _NOTHING, value)
             except DetectorFailed as error:
                 self.fail(error)
         return WITHHELD if isinstance(value, str) else None

@@ -38,6 +38,10 @@ class Masking:
         """A whole text."""
         return sieved(self.finders, text) if text else text
 
+    def begun(self, text: str) -> str:
+        """A text that was cut off: without its end, where that might still have become part of a match."""
+        return self.sieve().feed(text)
+
     def value(self, value: t.Any) -> t.Any:
         """A JSON value, or one that has a JSON form."""
         try:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from app import events as ev
 from app.engine.observe.observer import Observing
 from plugins.spec import Tool
 from tests.engine.redacted import Model, ended, rig
 from tests.support.engine import agent, start
+from tests.support.servers import wait_until
 from tests.support.spans import Traces
 
 MAIL = "jane.doe@example.com"
@@ -33,3 +35,29 @@ def test_what_spans_say_is_masked_where_the_run_is(tmp_path: Path, redact: t.Any
     assert (MAIL in said) is (redact is None)
     assert ("I am [email]" in said) is (redact is not None)
     assert ("It is [email]" in said) is (redact is not None)
+
+
+@pytest.mark.parametrize(
+    ("redact", "said", "cut"),
+    [
+        ({"mode": "live"}, "It is jane.doe@exam", "jane.doe@exam"),
+        (None, "It is Zebra-4711-Umb", "Zebra-4711"),
+    ],
+    ids=["personal data", "a stored secret"],
+)
+def test_what_was_cut_off_in_the_middle_of_a_value_is_left_out(
+    tmp_path: Path, redact: t.Any, said: str, cut: str
+) -> None:
+    model = Model()
+    model.turns = [[("text", said), ("stall", None)]]
+    with rig(tmp_path, model) as made:
+        made.store.secrets.set("KEY", "Zebra-4711-Umbrella")
+        traces = Traces(made, content=True)
+        run, told = start(made, agent("said/x", redact=redact), {"message": "Hello"})
+        wait_until(lambda: any(isinstance(each.event, ev.TextDelta) for each in told.envelopes), "it speaks")
+        run.cancel("stop_requested")
+        ended(run)
+        answers = str([dict(span.attributes or {}) for span in traces.spans])
+        made.observing = Observing()
+    assert "It is" in answers
+    assert cut not in answers

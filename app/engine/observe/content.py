@@ -17,30 +17,41 @@ from providers.spec import AssistantMessage, Message, ModelRequest, ToolResult
 MOST, MESSAGES = 8_000, 40
 
 
+class Filter(t.Protocol):
+    """What masks a run; see :class:`app.engine.redaction.Redaction`."""
+
+    def other(self, value: t.Any) -> t.Any:
+        """A value as it may be told."""
+
+    def begun(self, text: str) -> str:
+        """A text that was cut off, as it may be told."""
+
+
 class Content:
     """Writes texts down.
 
-    :param secrets: the values that must not be in them. :param shown: a value as it may be told; None: as it is.
+    :param secrets: the values that must not be in them. :param within: what masks the run; None: nothing does.
     """
 
-    def __init__(
-        self, secrets: Callable[[], Iterable[str]], shown: Callable[[t.Any], t.Any] | None = None
-    ) -> None:
+    def __init__(self, secrets: Callable[[], Iterable[str]], within: Filter | None = None) -> None:
         self._secrets = secrets
-        self._shown = shown
+        self._within = within
 
-    def within(self, shown: Callable[[t.Any], t.Any]) -> Content:
+    def within(self, redaction: Filter) -> Content:
         """The same for a run in which something is masked."""
-        return Content(self._secrets, shown)
+        return Content(self._secrets, redaction)
 
     def text(self, text: str) -> str:
         """A text without secrets, cut where it is long."""
-        masked = mask(text if self._shown is None else self._shown(text), self._secrets())
+        return self._bounded(text if self._within is None else self._within.other(text))
+
+    def _bounded(self, text: str) -> str:
+        masked = mask(text, self._secrets())
         return masked if len(masked) <= MOST else f"{masked[:MOST]}… ({len(masked)} characters)"
 
     def value(self, value: t.Any) -> str:
         """Any value, as JSON."""
-        plain = value if self._shown is None else self._shown(value)
+        plain = value if self._within is None else self._within.other(value)
         return self.text(encoding.dumps(plain).decode())
 
     def system(self, request: ModelRequest) -> str:
@@ -53,7 +64,12 @@ class Content:
 
     def answer(self, end: CallEnd) -> str:
         """What a call came to."""
-        parts = [_text(self.text("".join(end.text)))] if end.text else []
+        said = "".join(end.text)
+        if end.finished is None and self._within is not None:  # stopped, perhaps in the middle of a value
+            said = self._bounded(self._within.begun(said))
+        else:
+            said = self.text(said)
+        parts = [_text(said)] if said else []
         parts += [self._call(call.id, call.name, call.arguments or call.raw) for call in end.calls]
         reason = "error" if end.finished is None else end.finished.reason
         return self._json([{"role": "assistant", "parts": parts, "finish_reason": reason}])

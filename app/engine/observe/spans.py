@@ -49,7 +49,7 @@ class RunSpans:
     def __init__(self, tracing: Tracing, run: Run) -> None:
         self.content = tracing.content
         if self.content is not None and run.redaction is not None:
-            self.content = self.content.within(run.redaction.other)
+            self.content = self.content.within(run.redaction)
         self._tracer = tracing.tracer
         self._run = run
         self.now_ms = run.services.clock.now_ms
