@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.web import email_gate, password_gate
+from tests.support import printed
 from tests.support.servers import Studio, studio, wait_until
 from tests.support.shared import ROOT
 
 PAGE = (ROOT / "docs" / "chat-access.md").read_text()
-BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = printed.SHELL.findall(PAGE)
 HELP = (
     'curl -sf http://127.0.0.1:8000/api/chats -H "X-API-Key: $STUDIO_API_KEY" -H "Content-Type: application/json" '
     """-d '{"workflowId": "tour", "slug": "help", "title": "Help"}'"""
@@ -25,8 +23,7 @@ HELP = (
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
-    if shutil.which("curl") is None:
-        pytest.skip("no curl here (Debian: apt install curl)")
+    printed.need_curl()
     more = {
         "STUDIO_MAIL": "console",
         "STUDIO_OIDC_ISSUER": "https://id.example.org",
@@ -41,34 +38,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("shell")
 
 
-def shell(server: Studio, folder: Path, script: str) -> str:
-    done = subprocess.run(
-        ["bash", "-e", "-c", script.replace("127.0.0.1:8000", f"127.0.0.1:{server.port}")],
-        cwd=folder,
-        env={**os.environ, "STUDIO_API_KEY": server.key},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_what_is_printed_works(server: Studio, folder: Path) -> None:
     token, password, enter, ask, give, _, sso, leave = BLOCKS
-    shell(server, folder, HELP)
-    assert '"title":"Help"' in shell(server, folder, f'{token}\ntest -n "$token"')
-    assert '"hasPassword":true' in shell(server, folder, password)
-    entered = shell(server, folder, enter)
+
+    def shell(script: str) -> str:
+        return printed.run(script, server, folder)
+
+    shell(HELP)
+    assert '"title":"Help"' in shell(f'{token}\ntest -n "$token"')
+    assert '"hasPassword":true' in shell(password)
+    entered = shell(enter)
     assert '"expiresAt":' in entered
     assert '"title":"Team"' in entered
-    assert shell(server, folder, leave) == ""
-    assert "AUTH_REQUIRED_PASSWORD" in shell(server, folder, enter.splitlines()[-1])
-    assert f'"validMs":{email_gate.LIVE_MS},"resendMs":{email_gate.PAUSE_MS}' in shell(server, folder, ask)
+    assert shell(leave) == ""
+    assert "AUTH_REQUIRED_PASSWORD" in shell(enter.splitlines()[-1])
+    assert f'"validMs":{email_gate.LIVE_MS},"resendMs":{email_gate.PAUSE_MS}' in shell(ask)
     code = wait_until(lambda: re.search(r"^\d{6}$", server.log.read_text(), re.MULTILINE), "the e-mail")[0]
-    assert '"title":"Staff"' in shell(server, folder, give.replace("123456", code))
-    assert '"authType":"sso"' in shell(server, folder, sso)
+    assert '"title":"Staff"' in shell(give.replace("123456", code))
+    assert '"authType":"sso"' in shell(sso)
 
 
 def test_the_limits_are_those_of_the_program() -> None:

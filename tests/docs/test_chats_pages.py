@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +16,12 @@ from app.schemas import derive
 from app.schemas.chat_deployment import RESERVED, ChatDeploymentBody
 from app.schemas.chat_message import ChatMessageBody
 from app.store import Store
+from tests.support.printed import SHELL, need_curl, run
 from tests.support.servers import Studio, studio
 from tests.support.shared import ROOT
 from tests.web.conftest import document
 
 HASTY = [{"thinking": "Hm."}, {"text": "Here it is."}]
-FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def page(name: str) -> str:
@@ -34,9 +31,8 @@ def page(name: str) -> str:
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """What each block of both pages gave, in one shell, in the order in which they are read."""
-    if shutil.which("curl") is None:
-        pytest.skip("no curl here (Debian: apt install curl)")
-    lines = [*FENCE.findall(page("chats.md")), *FENCE.findall(page("chats-api.md"))]
+    need_curl()
+    lines = [*SHELL.findall(page("chats.md")), *SHELL.findall(page("chats-api.md"))]
     folder = tmp_path_factory.mktemp("studio")
     (folder / "hasty.yaml").write_text(yaml.safe_dump({"turns": [{"steps": HASTY}]}))
     with studio(folder / "data", {"STUDIO_SCRIPTS_DIR": str(folder)}) as made:
@@ -55,18 +51,7 @@ def _hurry(made: Studio) -> None:
 
 
 def _run(lines: list[str], made: Studio, folder: Path) -> list[str]:
-    script = "printf '\\036'\n".join(lines).replace("127.0.0.1:8000", f"127.0.0.1:{made.port}")
-    done = subprocess.run(
-        ["bash", "-e", "-c", script],
-        cwd=folder,
-        env={**os.environ, "STUDIO_API_KEY": made.key},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("\x1e")
+    return run("printf '\\036'\n".join(lines), made, folder).split("\x1e")
 
 
 def frames(text: str) -> list[t.Any]:

@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
-
-from tests.support.servers import studio
+from tests.support import printed
+from tests.support.servers import Studio, studio
 from tests.support.shared import ROOT
 
 PAGE = ROOT / "docs" / "management-api.md"
-LINES = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "\n---\n"
 
 
-def answers(port: int, key: str, folder: Path) -> list[str]:
+def answers(server: Studio, folder: Path) -> list[str]:
     """What each command of the page prints."""
     (folder / "examples").symlink_to(ROOT / "examples")
-    commands = [part for block in LINES.findall(PAGE.read_text()) for part in block.strip().split("\n\n")]
-    script = "set -e\n" + "\n".join(f"{command}\nprintf '{END}'" for command in commands)
-    done = subprocess.run(
-        ["bash", "-c", script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{port}")],
-        cwd=folder,
-        env={**os.environ, "STUDIO_API_KEY": key},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split(END)[:-1]
+    commands = [
+        part for block in printed.SHELL.findall(PAGE.read_text()) for part in block.strip().split("\n\n")
+    ]
+    script = "\n".join(f"{command}\nprintf '{END}'" for command in commands)
+    return printed.run(script, server, folder).split(END)[:-1]
 
 
 def test_the_printed_lines_do_what_the_page_says(tmp_path: Path) -> None:
-    if shutil.which("curl") is None:
-        pytest.skip("no curl here (Debian: apt install curl)")
+    printed.need_curl()
     with studio(tmp_path / "data") as server:
-        said = answers(server.port, server.key, tmp_path)
+        said = answers(server, tmp_path)
     made, yaml, judged, kept, patched, deployed, versions, _, diff, again, back, gone, key, file, log = said
     assert json.loads(made)["id"] == "support"
     assert json.loads(made)["problems"] == []

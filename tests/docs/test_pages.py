@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import yaml
 from app import events
 from app.engine import settle
 from docs._tools.pages_plugins import registry
+from tests.support import printed
 from tests.support.servers import Studio, studio
 from tests.support.shared import ROOT
 
@@ -72,8 +72,7 @@ def shell(text: str, server: Studio) -> subprocess.CompletedProcess[str]:
     ids=lambda value: value if value.endswith(".md") else "",
 )
 def test_curl_lines_answer(page: str, text: str, server: Studio) -> None:
-    if shutil.which("curl") is None:
-        pytest.skip("no curl here (Debian: apt install curl)")
+    printed.need_curl()
     done = shell(text, server)
     assert done.returncode == 0, done.stderr
     if "/api/chats" in text:

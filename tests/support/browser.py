@@ -136,32 +136,37 @@ class Page:
 
     def wait(self, condition: str) -> None:
         """Wait until an expression is true."""
-        until = time.monotonic() + SECONDS
-        while not self.js(condition):
-            if time.monotonic() > until:
-                raise PageError(f"never: {condition}; the page is at {self.js('location.href')}")
-            time.sleep(0.02)
+        self._until(
+            lambda: self.js(condition),
+            lambda: f"never: {condition}; the page is at {self.js('location.href')}",
+        )
 
     def wait_for_error(self, part: str) -> None:
         """Wait until the console has an error with this in it."""
-        until = time.monotonic() + SECONDS
-        while not any(part in error for error in self.errors):
-            if time.monotonic() > until:
-                raise PageError(f"no error says {part!r}; there are {self.errors}")
+
+        def said() -> bool:
             self.js("0")  # takes in what the browser has said meanwhile
+            return any(part in error for error in self.errors)
+
+        self._until(said, lambda: f"no error says {part!r}; there are {self.errors}")
+
+    def _until(self, look: Callable[[], t.Any], missing: Callable[[], str]) -> t.Any:
+        """What is seen, once it is something; ``missing`` says what never was."""
+        until = time.monotonic() + SECONDS
+        while not (found := look()):
+            if time.monotonic() > until:
+                raise PageError(missing())
             time.sleep(0.02)
+        return found
 
     def frame(self, part: str) -> Callable[[str], None]:
         """A frame of another site whose address ends like that: what is returned waits for a condition in it."""
-        until = time.monotonic() + SECONDS
-        while True:
+
+        def frames() -> list[t.Any]:
             targets = self.call("Target.getTargets")["targetInfos"]
-            found = [each for each in targets if each["type"] == "iframe" and each["url"].endswith(part)]
-            if found:
-                break
-            if time.monotonic() > until:
-                raise PageError(f"no frame shows {part}: {targets}")
-            time.sleep(0.02)
+            return [each for each in targets if each["type"] == "iframe" and each["url"].endswith(part)]
+
+        found = self._until(frames, lambda: f"no frame shows {part}")
         session = self.call("Target.attachToTarget", targetId=found[0]["targetId"], flatten=True)["sessionId"]
 
         def wait(condition: str) -> None:
