@@ -36,6 +36,9 @@ _FLAGS = (
     "--remote-debugging-pipe",
 )
 SECONDS = 30.0
+# A page gives the focus away when it is first painted, which may be after it is complete (HTML, "flush autofocus
+# candidates"); until then its body has it.
+_FOCUSED = "document.activeElement !== null && document.activeElement !== document.body"
 
 
 def find_chromium() -> str:
@@ -121,9 +124,12 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def open(self, url: str) -> None:
-        """Go to ``url`` and wait until it is loaded, scripts included."""
+        """Go to ``url`` and wait until it is loaded, scripts included, and what asks for the focus has it."""
         self.call("Page.navigate", url=url)
-        self.wait(f"document.readyState === 'complete' && location.href === {json.dumps(url)}")
+        self.wait(
+            f"document.readyState === 'complete' && location.href === {json.dumps(url)} "
+            f"&& (!document.querySelector('[autofocus]') || {_FOCUSED})"
+        )
 
     def js(self, expression: str) -> t.Any:
         """The value of an expression on the page."""
@@ -179,7 +185,8 @@ class Page:
         return wait
 
     def type(self, text: str) -> None:
-        """Type into what has the focus."""
+        """Type into what has the focus, as soon as something has."""
+        self.wait(_FOCUSED)
         self.call("Input.insertText", text=text)
 
     def key(self, name: str) -> None:
