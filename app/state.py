@@ -109,7 +109,8 @@ class RunState:
     """See the module. ``open_blocks`` keeps the order in which blocks started.
 
     :ivar pinned: where the next message of the thread enters, once ``flow_changed``.
-    :ivar on_usage: told of each that a live run reports; it never switches greenlets.
+    :ivar on_usage: told of each use that a live run reports; they never switch greenlets.
+    :ivar children: how many uses had been reported when the workflow in a block began, by block.
     :ivar lost: blocks whose live text was told to be lost.
     :ivar decisions: what people have been asked by blocks that still run, and not decided, by pause id, oldest first.
     """
@@ -120,7 +121,8 @@ class RunState:
         self.ended_at: int | None = None
         self.terminal: ev.Terminal | None = None
         self.usages: list[ev.UsageReported] = []
-        self.on_usage: Callable[[ev.UsageReported], None] | None = None
+        self.on_usage: tuple[Callable[[ev.UsageReported], None], ...] = ()
+        self.children: dict[str, int] = {}
         self.model_failures: list[tuple[int, ev.ModelCallFailed]] = []
         self.pinned: str | None = None
         self.flow_changed = False
@@ -154,6 +156,7 @@ class RunState:
 
     def _child_started(self, ts: int, event: ev.ChildStarted) -> None:
         self._open(event.block)
+        self.children[event.block] = len(self.usages)
         self._names.update({f"{plain(event.block)}/{info.id}": info for info in event.blocks})
 
     def _block_started(self, ts: int, event: ev.BlockStarted) -> None:
@@ -313,8 +316,8 @@ class RunState:
 
     def _usage(self, ts: int, event: ev.UsageReported) -> None:
         self.usages.append(event)
-        if self.on_usage is not None:
-            self.on_usage(event)
+        for told in self.on_usage:
+            told(event)
 
     def _model_failed(self, ts: int, event: ev.ModelCallFailed) -> None:
         self.model_failures.append((ts, event))

@@ -15,6 +15,7 @@ from gevent.event import Event
 from app import events as ev
 from app.agents import hashes
 from app.engine import instances, pins, settle
+from app.engine.budgets import EXCEEDED
 from app.engine.context import RunningBlock, seen_by
 from app.engine.following import Bodies
 from app.engine.given import given
@@ -178,8 +179,8 @@ class _Instance:
             except BlockError as error:
                 state = self._run.state.blocks[self.name]
                 # Something was shown: a repeat would show it twice.
-                if state.calls or state.live or state.spoke:
-                    raise
+                if state.calls or state.live or state.spoke or error.code == EXCEEDED:
+                    raise  # and what a workflow has used up is used up again
                 settle.turn(self._run.emitter, state)
                 self._note_try(number, error)
         return self._attempt(self._block.retries + 1)

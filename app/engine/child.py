@@ -7,12 +7,15 @@ paths under the block that runs it (``parent/child``); what it is not given of t
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from app import events as ev
 from app.engine import settle
+from app.engine.budgets import EXCEEDED, Budget
 from app.engine.frames import Frame, level
+from app.engine.meters import Meter
 from app.engine.region import check_not_ended, run_body, run_region
 from app.engine.scope import Cancelled, RunScope
 from app.errors import BlockError
@@ -20,7 +23,6 @@ from app.workflows.compiled import MAX_DEPTH, CompiledBlock, Pinned, Region
 from plugins.spec.blocks import BodyResult
 
 if t.TYPE_CHECKING:
-    from app.engine.budgets import Meter
     from app.engine.durable import DurableRun
     from app.engine.emitter import Emitter
     from app.engine.following import Standing
@@ -89,6 +91,34 @@ class ChildRun:
         seen, path = self.state.visible(self.path), self.path
         return {name: output for name, output in seen.items() if self._fresh(path + name)}
 
+    @contextmanager
+    def metered(self, scope: RunScope) -> Iterator[None]:
+        """While open, its own budget holds beside those around it.
+
+        :param scope: what is ended when it is exceeded.
+        """
+        limit = self.request.workflow.settings.budget
+        if limit is None:
+            yield
+            return
+        name, used = self.path[:-1], self.state.usages
+        budget = Budget(f"workflow:{self.request.workflow_id}", "run", limit.tokens, limit.cost)
+        meter = Meter(
+            (budget,),
+            self.services.store.spending,
+            scope,
+            self.services.clock,
+            used[self.state.children.get(name, len(used)) :],
+            path=self.path,
+            outer=self.meter,
+        )
+        self.meter = meter
+        meter.listen(self.state)
+        try:
+            yield
+        finally:
+            meter.leave(self.state)
+
     def enough(self, block: str) -> None:
         """A block of it is none with which the run ends."""
 
@@ -133,7 +163,8 @@ def run_child(
 
     :param told: an earlier process has told that it begins.
     :returns: its output.
-    :raises BlockError: a block of it failed, or it took longer than its own ``timeout_s``; nothing of it goes on.
+    :raises BlockError: a block of it failed, it took longer than its own ``timeout_s``, or used more than its own
+        ``budget``; nothing of it goes on.
     """
     name = frame.name(block.id)
     pinned = _pinned(outer, block, name)
@@ -147,15 +178,22 @@ def run_child(
     inner = Frame(path=child.path, owner=name, looping=frame.looping or block.retries > 0)
     limit = workflow.settings.timeout_s
     check_not_ended(t.cast("Run", child), workflow.root, inner, scope)
-    with scope.child() as own:
+    with scope.child() as own, child.metered(own):
         own.deadline(limit, "workflow_timeout")
         try:
             last = run_region(t.cast("Run", child), workflow.root, inner, own)[1]
+            if child.meter is not None:
+                child.meter.check()
         except Cancelled:
-            if own.cause == "workflow_timeout" and scope.cause is None:
+            if scope.cause is not None:
+                raise
+            if own.cause == "workflow_timeout":
                 message = (
                     f"The workflow of {block.name} did not finish within {limit:g} s, its own timeout_s."
                 )
                 raise BlockError("workflow_timeout", message) from None
+            if own.cause == EXCEEDED and child.meter is not None and child.meter.over is not None:
+                message = child.meter.over.told(whose=f"the workflow that {block.name} runs")
+                raise BlockError(EXCEEDED, message) from None
             raise
     return settle.run_output(workflow, child.outputs(), last)

@@ -17,7 +17,7 @@ import msgspec
 from gevent.event import Event
 
 from app import events as ev
-from app.engine import budgets, endings, leaving, pins, runners, settle
+from app.engine import endings, leaving, pins, runners, settle
 from app.engine.child import run_child
 from app.engine.durable import DurableRun, box_of
 from app.engine.emitter import Subscriber
@@ -27,6 +27,7 @@ from app.engine.gate import FlowGate
 from app.engine.journal import Journal
 from app.engine.limits import QueueTime
 from app.engine.memory import RunMemories
+from app.engine.meters import Meter
 from app.engine.observe.observer import RunObserver
 from app.engine.readers import Readers
 from app.engine.record import block_rows, run_row, usage_rows
@@ -103,12 +104,10 @@ class Run:
             request.on_disconnect, request.disconnect_grace_s, lambda: self.cancel("client_disconnected")
         )
 
-    def _meter(self) -> budgets.Meter:
+    def _meter(self) -> Meter:
         request, services = self.request, self.services
-        meter = budgets.Meter(
-            request.budgets, services.store.spending, self.scope, services.clock, self.state.usages
-        )
-        self.state.on_usage = meter.used
+        meter = Meter(request.budgets, services.store.spending, self.scope, services.clock, self.state.usages)
+        meter.listen(self.state)
         return meter
 
     def _durable(self) -> DurableRun | None:

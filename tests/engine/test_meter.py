@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from app.clock import SteppingClock
 from app.config import Settings
-from app.engine.budgets import Budget, Meter, period_of, resets_at_ms, restored, stored
+from app.engine.budgets import Budget, period_of, resets_at_ms, restored, stored
+from app.engine.meters import Meter
 from app.engine.scope import Cancelled, RunScope
 from app.events import UsageReported
 from app.store import Store, StoreFailed
@@ -43,6 +44,10 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def used(tokens: int, cost: float | None = 0.0) -> UsageReported:
     return UsageReported("a", "m", {"input": tokens - tokens // 3, "output": tokens // 3}, cost)
+
+
+def replace_block(report: UsageReported, block: str) -> UsageReported:
+    return UsageReported(block, report.model, report.tokens, report.cost)
 
 
 def meter(store: Store, *held: Budget, **more: t.Any) -> Meter:
@@ -138,6 +143,41 @@ def test_a_resumed_run_begins_with_what_it_had_used(two):
     mine.used(used(31))
     with pytest.raises(Cancelled):
         mine.check()
+
+
+def test_what_was_exceeded_in_an_earlier_process_ends_it_here(two):
+    mine = meter(two[0], Budget("workflow:x", "run", tokens=100), usages=[used(110)])
+    with pytest.raises(Cancelled, match="budget_exceeded"):
+        mine.check()
+
+
+def test_a_workflow_inside_is_ended_alone_and_counts_in_what_is_around_it(two):
+    """Each hears only of its own blocks; who has the least left says how much that is."""
+    around = meter(two[0], Budget("workflow:x", "run", tokens=100))
+    scope = RunScope()
+    inner = Meter(
+        (Budget("workflow:y", "run", tokens=60),),
+        two[0].spending,
+        scope,
+        SteppingClock(step_ms=0),
+        path="a/",
+        outer=around,
+    )
+
+    def report(block: str, tokens: int) -> None:
+        for each in (around, inner):
+            each.used(replace_block(used(tokens), block))
+
+    report("ab", 30)
+    report("a/b", 10)
+    assert (around.left().tokens, inner.left().tokens) == (60, 50)
+    report("c", 20)
+    assert inner.left().tokens == 40, "of what is around it"
+    report("a/b", 39)
+    with pytest.raises(Cancelled):
+        inner.exceed("tokens")
+    assert around.over is not None
+    assert inner.over is None
 
 
 def test_a_count_that_is_not_there_is_nothing(two):

@@ -87,6 +87,33 @@ def test_without_a_key_nobody_learns_of_budgets(studio: Studio) -> None:
     assert record["error"]["message"] == WHOSE
 
 
+def test_what_a_workflow_inside_used_up_is_told_like_any_failure(studio: Studio) -> None:
+    """To keys with the block's name, masked as all else; to others by one fixed text."""
+    inner = studio.deploy(spender(budget={"tokens": USED - 20}))
+    redact = {"mode": "strict", "detectors": ["email"]}
+    for public in (False, True):
+        blocks = [
+            {"id": "start", "type": "start"},
+            {"id": "sub", "type": "workflow", "name": "ask ann@example.com", "config": {"workflow": inner}},
+        ]
+        outer = {
+            "name": f"Outer {public}",
+            "blocks": blocks,
+            "edges": [{"source": "start", "target": "sub"}],
+            "settings": {"redact": redact, "public": True},
+        }
+        answer = studio.execute(studio.deploy(outer), key=None if public else "run")
+        error = ok(answer)["error"]
+        record = ok(studio.get(f"/api/runs/{answer.headers['X-Run-Id']}"))
+        assert (record["status"], record["cause"]) == ("failed", "budget_exceeded")
+        told = record["error"]["message"]
+        assert told.startswith("The budget of the workflow that ask ")
+        assert told.endswith(" runs is used up: 100 tokens a run.")
+        assert "ann@example.com" not in told
+        assert error["code"] == "budget_exceeded"
+        assert error["message"] == (NEUTRAL if public else told)
+
+
 def test_a_key_that_has_used_its_budget_up_starts_nothing_until_the_month_is_over(studio: Studio) -> None:
     workflow = studio.deploy(spender())
     id_, key = key_with(studio, budget={"tokens": 2 * USED, "period": "month"}, rateLimit={"perDay": 3})

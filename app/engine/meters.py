@@ -1,0 +1,191 @@
+"""What a run has used of its budgets while it runs, and what a workflow inside of it has of its own.
+
+Law of this room: a report is counted where it is folded into the run's state, once a model call, and counting never
+switches greenlets. Who exceeds a budget is ended through a scope: the run's, or that of the workflow inside of it
+whose budget it was, so that only that one fails. A run without a budget pays nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import typing as t
+from collections.abc import Iterable
+
+from app.clock import Clock
+from app.engine.budgets import EXCEEDED, Budget, period_of
+from app.engine.scope import Cancelled, RunScope
+from app.events import UsageReported
+from app.store.errors import StoreFailed
+from app.store.spending import Spending, Spent
+from plugins.spec.budget import Left
+
+if t.TYPE_CHECKING:
+    from app.state import RunState
+    from app.store.writer import Ticket
+
+log = logging.getLogger("studio.budgets")
+
+_What = t.Literal["tokens", "cost"]
+
+
+class Meter:
+    """Adds up what a run, or a workflow inside of it, uses, and ends it when that is more than may be.
+
+    :param scope: what is ended.
+    :param usages: what it has used already, in an earlier process.
+    :param path: of the blocks whose reports count; all, if it is empty.
+    :param outer: of what it runs in, which counts all of it too.
+    :ivar over: the budget that was exceeded, or of which too little was left; none of ``outer``'s.
+    """
+
+    def __init__(
+        self,
+        budgets: tuple[Budget, ...],
+        spending: Spending,
+        scope: RunScope,
+        clock: Clock,
+        usages: Iterable[UsageReported] = (),
+        *,
+        path: str = "",
+        outer: Meter | None = None,
+    ) -> None:
+        self._budgets = budgets
+        self._spending = spending
+        self._scope = scope
+        self._clock = clock
+        self._path = path
+        self._outer = outer
+        self._own = Spent()
+        self._pending: list[tuple[Budget, Ticket]] = []
+        self._unpriced = not any(
+            budget.cost is not None for budget in budgets
+        )  # whether that was said already
+        #: Which budget leaves least; None: one of ``outer``'s.
+        self._tightest: dict[_What, Budget | None] = {}
+        self.over: Budget | None = None
+        for report in usages:
+            if report.block.startswith(path):
+                self._own = _sum(self._own, _amount(report))
+
+    def listen(self, state: RunState) -> None:
+        """Count what is reported from now on; before it went on, all was given to ``usages``."""
+        state.on_usage += (self.used,)
+
+    def leave(self, state: RunState) -> None:
+        """Count no more."""
+        state.on_usage = tuple(each for each in state.on_usage if each != self.used)
+
+    def used(self, report: UsageReported) -> None:
+        """Count what a model call used. Never switches greenlets."""
+        if not report.block.startswith(self._path):
+            return
+        amount = _amount(report)
+        self._own = _sum(self._own, amount)
+        if report.cost is None and not self._unpriced:
+            self._unpriced = True
+            log.warning("a budget of money does not count calls of %s: its price is not known", report.model)
+        for budget in self._budgets:
+            if budget.period == "run":
+                self._judge(budget, self._own)
+            else:
+                self._add(budget, amount)
+
+    def _add(self, budget: Budget, amount: Spent) -> None:
+        try:
+            ticket = self._spending.add(budget.subject, period_of(budget, self._clock.now_ms()), *amount)
+        except StoreFailed:
+            log.exception("what was used of the budget of %s could not be stored", budget.subject)
+            return
+        self._pending.append((budget, ticket))
+        if ticket.done:
+            self.settle()
+        elif self._scope.cause is None:
+            self._scope.spawn(self.settle)  # whatever else of the run goes on is ended as soon as it is known
+
+    def settle(self) -> None:
+        """Wait until all that was used is counted."""
+        while self._pending:
+            budget, ticket = first = self._pending[0]
+            total: Spent | None = None
+            try:
+                total = ticket.wait()
+            except StoreFailed:
+                log.exception("what was used of the budget of %s could not be stored", budget.subject)
+            if self._pending and self._pending[0] is first:  # else another greenlet waited for it as well
+                del self._pending[0]
+                if total is not None:
+                    self._judge(budget, total)
+
+    def _judge(self, budget: Budget, spent: Spent) -> None:
+        if budget.exceeded_by(spent):
+            self._end(budget)
+
+    def _end(self, budget: Budget) -> None:
+        if self._scope.cause is None:
+            self.over = budget
+            self._scope.cancel(EXCEEDED)
+
+    def check(self) -> None:
+        """Go no further when more was used than may be.
+
+        :raises Cancelled: the run, or the workflow inside of it, ends.
+        """
+        if self._outer is not None:
+            self._outer.check()
+        self.settle()
+        for budget in self._budgets:
+            if budget.period == "run":  # it may have been exceeded in an earlier process, which told nobody
+                self._judge(budget, self._own)
+        if self._scope.cause is not None:
+            raise Cancelled(self._scope.cause)
+
+    def left(self) -> Left:
+        """See :class:`plugins.spec.budget.BudgetMeter`."""
+        self.check()
+        around = Left(None, None) if self._outer is None else self._outer.left()
+        left: dict[_What, float] = {}
+        if around.tokens is not None:
+            left["tokens"], self._tightest["tokens"] = around.tokens, None
+        if around.cost is not None:
+            left["cost"], self._tightest["cost"] = around.cost, None
+        now = self._clock.now_ms()
+        for budget in self._budgets:
+            spent = self._own
+            if budget.period != "run":
+                spent = self._spending.read(budget.subject, period_of(budget, now))
+            if budget.used_up_by(spent):
+                self._give_up(budget)
+            most: tuple[tuple[_What, float | None, float], ...] = (
+                ("tokens", budget.tokens, spent.tokens),
+                ("cost", budget.cost, spent.cost),
+            )
+            for what, limit, used in most:
+                if limit is not None and limit - used < left.get(what, math.inf):
+                    left[what] = limit - used
+                    self._tightest[what] = budget
+        tokens = left.get("tokens")
+        return Left(None if tokens is None else int(tokens), left.get("cost"))
+
+    def exceed(self, what: _What) -> t.NoReturn:
+        """See :class:`plugins.spec.budget.BudgetMeter`."""
+        budget = self._tightest.get(what, self._budgets[0])
+        if budget is None and self._outer is not None:
+            self._outer.exceed(what)
+        self._give_up(budget or self._budgets[0])
+
+    def _give_up(self, budget: Budget) -> t.NoReturn:
+        self._end(budget)
+        raise Cancelled(str(self._scope.cause))
+
+
+def _amount(report: UsageReported) -> Spent:
+    tokens = report.tokens
+    used = tokens.get("total")
+    if used is None:
+        used = tokens.get("input", 0) + tokens.get("output", 0)
+    return Spent(max(0, used), max(0.0, report.cost or 0.0))
+
+
+def _sum(one: Spent, other: Spent) -> Spent:
+    return Spent(one.tokens + other.tokens, one.cost + other.cost)
