@@ -21,6 +21,7 @@ from app.errors import Problem, ValidationFailed
 
 if t.TYPE_CHECKING:
     from app.store import Store
+    from app.store.writer import Note
     from plugins.registry import Registry
 
 
@@ -55,9 +56,25 @@ def open_store() -> Iterator[Store]:
         store.close()
 
 
-def record(store: Store, action: str, subject: str, details: t.Mapping[str, t.Any] | None = None) -> None:
-    """Say in the audit log what a command has changed; see :meth:`app.store.audit.Audit.record`."""
-    store.audit.record(CLI, action, subject, details)
+def note(store: Store, action: str, subject: str, details: t.Mapping[str, t.Any] | None = None) -> Note:
+    """What a command changes, for the method of the store that changes it; see :func:`app.store.audit.told`."""
+    from app.store.audit import told
+
+    return store.audit.note(CLI, told(action, subject, details))
+
+
+def note_of(store: Store, tell: t.Callable[[t.Any], tuple[t.Any, ...] | None]) -> Note:
+    """The same, where what is said depends on what came of it.
+
+    :param tell: the arguments of :func:`note`, by what the method returns; None: nothing was changed.
+    """
+    from app.store.audit import Entry
+
+    def entry(outcome: t.Any) -> Entry | None:
+        said = tell(outcome)
+        return None if said is None else Entry(*said)
+
+    return store.audit.note(CLI, entry)
 
 
 def load_plugins() -> Registry:

@@ -23,7 +23,7 @@ from app.agents.document_files import (
     media_type,
     read,
 )
-from app.cli.context import on_one_line, open_store, record, table
+from app.cli.context import note, note_of, on_one_line, open_store, table
 from app.cli.embedding import Vectors
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
@@ -84,17 +84,20 @@ def add(collection: str, files: tuple[Path, ...], title: str | None, model: str 
         vectors = Vectors(store, collection, model, "--embed")
         for file in found:
             try:
-                row = store.documents.put(collection, _draft(file, title))
+                row = store.documents.put(collection, _draft(file, title), note=note_of(store, _told_put))
             except (Unreadable, OSError, VersionConflict) as error:
                 problems.append(Problem(str(file), str(error)))
             else:
-                details = {"collection": collection, "version": row.version}
-                record(store, "document.put", f"document:{row.id}", details)
                 click.echo(f"{row.id}\t{on_one_line(row.source)}\t{row.chunks}")
         if len(problems) < len(found):
             vectors.make()
     if problems:
         raise ValidationFailed(problems)
+
+
+def _told_put(row: DocumentRow) -> tuple[t.Any, ...]:
+    details = {"collection": row.collection, "version": row.version}
+    return "document.put", f"document:{row.id}", details
 
 
 def _files(given: t.Iterable[Path]) -> Iterator[Path]:
@@ -168,8 +171,8 @@ def remove(id_or_source: str, collection: str | None) -> None:
     """Remove a document. Name it by its id, or by source and --collection."""
     with _store() as store:
         row = _named(store, id_or_source, collection)
-        if store.documents.remove(row.id):
-            record(store, "document.remove", f"document:{row.id}", {"collection": row.collection})
+        details = {"collection": row.collection}
+        store.documents.remove(row.id, note=note(store, "document.remove", f"document:{row.id}", details))
 
 
 @documents.command()

@@ -9,11 +9,12 @@ import typing as t
 
 import click
 
-from app.cli.context import CLI, on_one_line, open_store, record, table
+from app.cli.context import CLI, note_of, on_one_line, open_store, table
 from app.clock import SystemClock, rfc3339
 
 if t.TYPE_CHECKING:
     from app.store import KeyRow
+    from app.store.keys import Revoked
 
 SCOPES = ("run", "read", "admin")
 
@@ -54,8 +55,9 @@ def create(name: str, scopes: str, days: int | None) -> None:
     wanted = parse_scopes(scopes)
     end = None if days is None else SystemClock().now_ms() + days * 86_400_000
     with open_store() as store:
-        row, plaintext = store.keys.create(name, wanted, created_by=CLI, expires_at=end)
-        record(store, "key.create", f"key:{row.id}", {"name": name, "scopes": sorted(wanted)})
+        details = {"name": name, "scopes": sorted(wanted)}
+        note = note_of(store, lambda row: ("key.create", f"key:{row.id}", details))
+        _, plaintext = store.keys.create(name, wanted, created_by=CLI, expires_at=end, note=note)
     click.echo(plaintext)
 
 
@@ -92,9 +94,11 @@ def _state(row: KeyRow, now_ms: int) -> str:
 def revoke(id_or_prefix: str) -> None:
     """Make a key useless, at once and for good."""
     with open_store() as store:
-        revoked = store.keys.revoke(id_or_prefix)
-        if revoked is None:
+        if store.keys.revoke(id_or_prefix, note_of(store, _told_revoke)) is None:
             raise click.UsageError(f"There is no live key '{id_or_prefix}'. See: studio key list")
-        row = revoked.row
-        if revoked.is_new:
-            record(store, "key.revoke", f"key:{row.id}", {"name": row.name})
+
+
+def _told_revoke(revoked: Revoked | None) -> tuple[t.Any, ...] | None:
+    if revoked is None or not revoked.is_new:
+        return None
+    return "key.revoke", f"key:{revoked.row.id}", {"name": revoked.row.name}

@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from app.cli.context import open_store, settings
+from app.cli.context import note, open_store, settings
 from app.clock import rfc3339
 from app.config import Settings
 from app.errors import Problem, ValidationFailed
@@ -26,8 +26,7 @@ def link() -> None:
     """Print a link that sets the owner's password, once, within a day; those made before end."""
     chosen = settings()
     with open_store() as store:
-        token, until = store.owner.new_link()
-        store.audit.record("cli", "owner.link", "owner:owner")
+        token, until = store.owner.new_link(note(store, "owner.link", "owner:owner"))
     click.echo(setup_link(chosen, chosen.port, token))
     click.echo(f"It works once, until {rfc3339(until)}.", err=True)
 
@@ -41,8 +40,7 @@ def password() -> None:
     if wrong := problem(given):
         raise ValidationFailed([Problem("password", wrong)])
     with open_store() as store:
-        store.owner.set_password(hashed(given))
-        store.audit.record("cli", "owner.password", "owner:owner")
+        store.owner.set_password(hashed(given), note=note(store, "owner.password", "owner:owner"))
     click.echo("The password was set. Sign in at /login", err=True)
 
 

@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from app.cli.context import open_store, record, table
+from app.cli.context import note, note_of, open_store, table
 from app.clock import rfc3339
 from app.errors import ValidationFailed
 
@@ -30,8 +30,8 @@ def set_(name: str) -> None:
     if found := problems(name, value):
         raise ValidationFailed(found)
     with open_store() as store:
-        new = store.secrets.set(name, value)
-        record(store, "secret.set", f"secret:{name}", {"new": new})
+        tell = note_of(store, lambda new: ("secret.set", f"secret:{name}", {"new": new}))
+        new = store.secrets.set(name, value, tell)
     click.echo("stored" if new else "replaced", err=True)
 
 
@@ -48,17 +48,16 @@ def list_() -> None:
 def remove(name: str) -> None:
     """Remove a secret. Workflows that use it do not run until it is stored again."""
     with open_store() as store:
-        if not store.secrets.remove(name):
+        if not store.secrets.remove(name, note(store, "secret.remove", f"secret:{name}")):
             raise click.UsageError(f"There is no secret '{name}'. See: studio secret list")
-        record(store, "secret.remove", f"secret:{name}")
 
 
 @secret.command()
 def rotate() -> None:
     """Encrypt every secret anew with the first key of STUDIO_SECRETS_KEY; then the others can be dropped."""
     with open_store() as store:
-        count = store.secrets.rotate()
-        record(store, "secret.rotate", "secret:*", {"count": count})
+        tell = note_of(store, lambda count: ("secret.rotate", "secret:*", {"count": count}))
+        count = store.secrets.rotate(tell)
     click.echo(f"{count} encrypted with the first key", err=True)
 
 

@@ -11,8 +11,8 @@ import typing as t
 import click
 
 from app import encoding
-from app.cli.context import CLI, load_plugins, on_one_line, open_store, record, table
-from app.cli.workflows import Parts, check_stored, known, warn_of_chats
+from app.cli.context import CLI, load_plugins, note, note_of, on_one_line, open_store, table
+from app.cli.workflows import Parts, check_stored, deploy_note, known, warn_of_chats
 from app.clock import rfc3339
 
 if t.TYPE_CHECKING:
@@ -38,9 +38,8 @@ def deploy(workflow_id: str, name: str | None, description: str | None) -> None:
     with open_store() as store:
         row = known(store, workflow_id)
         check_stored(Parts(store, plugins), row.id, row.document, deploy=True)
-        number, is_new = store.workflows.deploy(row.id, name, description, CLI, row.revision)
-        if is_new:
-            record(store, "workflow.deploy", f"workflow:{row.id}", {"version": number})
+        told = deploy_note(store, row.id)
+        number, _ = store.workflows.deploy(row.id, name, description, CLI, row.revision, told)
         warn_of_chats(Parts(store, plugins), row.id)
     click.echo(number)
 
@@ -51,9 +50,14 @@ def undeploy(workflow_id: str) -> None:
     """Let nobody run a workflow any more. Runs that go on are left alone, and its versions stay."""
     with open_store() as store:
         row = known(store, workflow_id)
-        was = store.workflows.versions.undeploy(row.id)
-        if was is not None:
-            record(store, "workflow.undeploy", f"workflow:{row.id}", {"version": was})
+        subject = f"workflow:{row.id}"
+        store.workflows.versions.undeploy(
+            row.id, note=note_of(store, lambda was: _told_undeploy(subject, was))
+        )
+
+
+def _told_undeploy(subject: str, was: int | None) -> tuple[t.Any, ...] | None:
+    return None if was is None else ("workflow.undeploy", subject, {"version": was})
 
 
 @click.command()
@@ -67,9 +71,8 @@ def rollback(workflow_id: str, version: int | None, draft: bool) -> None:
         row = known(store, workflow_id)
         number = _earlier(store, row) if version is None else version
         check_stored(Parts(store, plugins), row.id, _document(store, row, str(number)), deploy=True)
-        if store.workflows.versions.rollback(row.id, number, row.revision, draft):
-            details = {"version": number, "draft": draft}
-            record(store, "workflow.rollback", f"workflow:{row.id}", details)
+        told = note(store, "workflow.rollback", f"workflow:{row.id}", {"version": number, "draft": draft})
+        store.workflows.versions.rollback(row.id, number, row.revision, draft, told)
         warn_of_chats(Parts(store, plugins), row.id)
     click.echo(number)
 

@@ -11,12 +11,23 @@ import typing as t
 
 import click
 
-from app.cli.context import CLI, load_plugins, on_one_line, open_store, read_document, record, table, warn
+from app.cli.context import (
+    CLI,
+    load_plugins,
+    note,
+    note_of,
+    on_one_line,
+    open_store,
+    read_document,
+    table,
+    warn,
+)
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 
 if t.TYPE_CHECKING:
     from app.store import Store, WorkflowRow
+    from app.store.writer import Note
     from plugins.registry import Registry
 
 
@@ -51,12 +62,10 @@ def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
     document, name = _checked(file, plugins)
     with open_store() as store:
         check_stored(Parts(store, plugins), workflow_id or "", document, deploy)
-        saved = store.workflows.save(document, name, workflow_id)
-        record(store, "workflow.import", f"workflow:{saved}", {"name": name})
+        tell = note_of(store, lambda saved: ("workflow.import", f"workflow:{saved}", {"name": name}))
+        saved = store.workflows.save(document, name, workflow_id, tell)
         if deploy:
-            number, is_new = store.workflows.deploy(saved, by=CLI)
-            if is_new:
-                record(store, "workflow.deploy", f"workflow:{saved}", {"version": number})
+            store.workflows.deploy(saved, by=CLI, note=deploy_note(store, saved))
             warn_of_chats(Parts(store, plugins), saved)
     click.echo(saved)
 
@@ -127,11 +136,11 @@ def delete(workflow_id: str, chats: bool) -> None:
 
     with open_store() as store:
         row = known(store, workflow_id)
+        told = note(store, "workflow.delete", f"workflow:{row.id}", {"name": row.name})
         try:
-            store.workflows.remove(row.id, row.revision, chats)
+            store.workflows.remove(row.id, row.revision, chats, told)
         except HasChats as kept:
             raise click.UsageError(f"{kept.message} Give --chats to remove them, too.") from None
-        record(store, "workflow.delete", f"workflow:{row.id}", {"name": row.name})
 
 
 def _objects(value: t.Any) -> t.Iterator[dict[str, t.Any]]:
@@ -147,6 +156,16 @@ def _checked(file: str, plugins: Registry) -> tuple[dict[str, t.Any], str]:
     workflow = compiled(document, plugins)
     warn(workflow.warnings)
     return document, workflow.name
+
+
+def deploy_note(store: Store, workflow_id: str) -> Note:
+    """What a deploy says in the audit log: nothing where no version was made."""
+
+    def tell(live: tuple[int, bool]) -> tuple[t.Any, ...] | None:
+        number, is_new = live
+        return ("workflow.deploy", f"workflow:{workflow_id}", {"version": number}) if is_new else None
+
+    return note_of(store, tell)
 
 
 def check_stored(parts: Parts, workflow_id: str, document: dict[str, t.Any], deploy: bool) -> None:

@@ -1,14 +1,16 @@
 """The audit log: who changed what.
 
 Law of this room: a row is written once and never changed; it says what was changed and holds nothing of what is secret.
-A row that cannot be written undoes no change: it is logged with everything it would have held.
+The row of a change is written in the transaction of the change (:meth:`Audit.note`): there is never one without the
+other. What changes nothing here, such as a sign-in, is told by itself (:meth:`Audit.record`); such a row that cannot be
+written is logged with everything it would have held.
 """
 
 from __future__ import annotations
 
 import logging
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from sqlalchemy import bindparam, delete, insert, select
@@ -18,7 +20,7 @@ from app.store.db import Backend, Link, Row, from_json, json_text, text
 from app.store.deployment_tables import audit_log
 from app.store.errors import StoreFailed
 from app.store.pages import Pages
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 
 _log = logging.getLogger("studio.audit")
 #: Bytes of a row, for the writer; details are names and numbers.
@@ -59,6 +61,28 @@ class AuditFilter:
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a row says of a change.
+
+    :ivar details: names and numbers, never a secret.
+    """
+
+    action: str
+    subject: str
+    details: Mapping[str, t.Any] | None = None
+
+
+#: What to say of a change, by what its writer returns; None: nothing was changed. Runs in the writer's thread.
+Tell = Callable[[t.Any], Entry | None]
+
+
+def told(action: str, subject: str, details: Mapping[str, t.Any] | None = None) -> Tell:
+    """Say this, unless the writer returns None or False: then nothing was changed."""
+    entry = Entry(action, subject, details)
+    return lambda outcome: None if outcome is None or outcome is False else entry
+
+
 class Audit:
     """The log of this installation."""
 
@@ -71,6 +95,23 @@ class Audit:
         old = select(c.id).where(c.id < bindparam("before")).order_by(c.id).limit(_SWEPT)
         self._sweep = backend.prepare(delete(audit_log).where(c.id.in_(old)))
 
+    def note(self, actor: str, tell: Tell, address: str | None = None, request_id: str | None = None) -> Note:
+        """The row of a change, for the method of the store that makes the change: both are kept, or neither.
+
+        :param tell: see :data:`Tell`.
+        """
+        stamp = self._stamp()
+
+        def note(link: Link, outcome: t.Any) -> None:
+            entry = tell(outcome)
+            if entry is not None:
+                link.insert(self._insert, [_values(*stamp, actor, entry, address, request_id)])
+
+        return note
+
+    def _stamp(self) -> tuple[str, int]:
+        return self._clock.new_id("aud"), self._clock.now_ms()
+
     def record(
         self,
         actor: str,
@@ -80,15 +121,11 @@ class Audit:
         address: str | None = None,
         request_id: str | None = None,
     ) -> None:
-        """Write a row, and wait until it is there, so that who changes something finds it in the list.
+        """Write a row of what changes nothing here, and wait until it is there.
 
         :param details: names and numbers, never a secret.
         """
-        now = self._clock.now_ms()
-        row = (
-            *(self._clock.new_id("aud"), now, text(actor), text(action), text(subject)),
-            *(json_text(details or None), text(address), text(request_id)),
-        )
+        row = _values(*self._stamp(), actor, Entry(action, subject, details), address, request_id)
         try:
             self._writer.submit(lambda link: link.insert(self._insert, [row]), _ROW_BYTES).wait()
         except StoreFailed as failure:
@@ -113,6 +150,15 @@ class Audit:
             return link.execute(self._sweep, {"before": first})
 
         return int(self._writer.submit(job).wait())
+
+
+def _values(
+    id_: str, at: int, actor: str, entry: Entry, address: str | None, request_id: str | None
+) -> tuple[t.Any, ...]:
+    return (
+        *(id_, at, text(actor), text(entry.action), text(entry.subject)),
+        *(json_text(entry.details or None), text(address), text(request_id)),
+    )
 
 
 def _row(row: Row) -> AuditRow:

@@ -21,7 +21,7 @@ from app.store.deployment_tables import chats
 from app.store.errors import RevisionConflict, StoreConflict
 from app.store.pages import Pages
 from app.store.tables import workflows
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 
 AuthType = t.Literal["public", "password", "email", "sso"]
 
@@ -105,9 +105,10 @@ class Chats:
         self._generation = -1
         self._known: dict[str, ChatRow] = {}
 
-    def create(self, values: Mapping[str, t.Any]) -> ChatRow:
+    def create(self, values: Mapping[str, t.Any], note: Note | None = None) -> ChatRow:
         """Make a chat.
 
+        :param note: of the change, given what is returned (:class:`app.store.audit.Audit`; so for every writer below).
         :param values: of :class:`ChatRow`, by name; ``workflow_id``, ``slug`` and ``title`` at least.
         :raises SlugTaken: another one is there. :raises StoreConflict: there is no such workflow.
         :raises StoreFailed: it was not stored (so for every writer below).
@@ -116,18 +117,21 @@ class Chats:
         made = _cleaned(ChatRow(**{**values, "id": self._clock.new_id("chat")}))
         row = replace(made, password_version=1, revision=1, created_at=now, updated_at=now)
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> ChatRow:
             self._catalog.bump(link)  # first: it lets one writer in at a time, whatever the database
             if not link.rows(self._workflow, {"workflow": row.workflow_id}):
                 raise StoreConflict(f"There is no workflow '{row.workflow_id[:100]}'.")
             if link.rows(self._by_slug, {"called": row.slug}):
                 raise SlugTaken(row.slug)
             link.insert(self._insert, [_values(row)])
+            return row
 
-        self._writer.submit(job).wait()
+        self._writer.submit(job, note=note).wait()
         return row
 
-    def update(self, chat_id: str, revision: int | None, changes: Mapping[str, t.Any]) -> ChatRow | None:
+    def update(
+        self, chat_id: str, revision: int | None, changes: Mapping[str, t.Any], note: Note | None = None
+    ) -> ChatRow | None:
         """Change a chat.
 
         :param revision: the one the writer has seen; None: any. :param changes: of :class:`ChatRow`, by name.
@@ -155,9 +159,9 @@ class Chats:
             link.execute(self._update, {**values, "chat": row.id})
             return row
 
-        return t.cast("ChatRow | None", self._writer.submit(job).wait())
+        return t.cast("ChatRow | None", self._writer.submit(job, note=note).wait())
 
-    def delete(self, chat_id: str, revision: int | None = None) -> bool:
+    def delete(self, chat_id: str, revision: int | None = None, note: Note | None = None) -> bool:
         """Remove a chat; False when there is none.
 
         :raises RevisionConflict: it has another revision.
@@ -168,7 +172,7 @@ class Chats:
             row = self._seen(link, chat_id, revision)
             return row is not None and bool(link.execute(self._delete, {"chat": row.id}))
 
-        return bool(self._writer.submit(job).wait())
+        return bool(self._writer.submit(job, note=note).wait())
 
     def get(self, chat_id: str) -> ChatRow | None:
         """A chat by its id.

@@ -23,7 +23,7 @@ from app.store.decision_rows import COLUMNS, decision
 from app.store.durable_tables import decisions, thread_approvals
 from app.store.inline import MOST_BYTES
 from app.store.pages import Pages
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 
 _TOKEN_BYTES = 32
 _EXPIRED = 500  # in one transaction
@@ -230,14 +230,15 @@ class Decisions:
         size = 1024 if len(due) < 8 else MOST_BYTES + 1
         return t.cast("list[DecisionRow]", self._writer.submit(job, size).wait())
 
-    def new_token(self, decision_id: str) -> str | None:
+    def new_token(self, decision_id: str, note: Note | None = None) -> str | None:
         """A token for a link that answers a decision once. It replaces the one before; stored is only its hash.
 
+        :param note: of the change (:class:`app.store.audit.Audit`).
         :returns: None when there is no such decision, or it is not open any more.
         """
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         values = {"decision": clean(decision_id), "hash": _hash(token)}
-        linked = self._writer.submit(lambda link: link.execute(self._link, values), 256).wait()
+        linked = self._writer.submit(lambda link: bool(link.execute(self._link, values)), 256, note).wait()
         return token if linked else None
 
     # -- For the rest of a thread ------------------------------------------------------------------------

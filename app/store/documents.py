@@ -25,7 +25,7 @@ from app.store.errors import StoreConflict, StoreFailed
 from app.store.search import Search, stored_terms
 from app.store.terms import terms
 from app.store.vectors import Vectors
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 from plugins.spec.blocks import Passage
 
 #: Chunks that one job of the writer inserts or removes: some milliseconds.
@@ -124,10 +124,13 @@ class Documents:
         self._search = Search(backend, aside)
         self.vectors = Vectors(backend, writer, aside, most_kept)
 
-    def put(self, collection: str, draft: Draft, expected: int | None = None) -> DocumentRow:
+    def put(
+        self, collection: str, draft: Draft, expected: int | None = None, note: Note | None = None
+    ) -> DocumentRow:
         """Store a document, in place of the one of the same source.
 
         :param expected: the version it may replace; 0: there must be none; None: any.
+        :param note: of the change, given the row (:class:`app.store.audit.Audit`).
         :raises VersionConflict: there is another version.
         """
         source, title = str(text(draft.source)), text(draft.title)
@@ -152,7 +155,7 @@ class Documents:
                 claim.created_at,
                 self._clock.now_ms(),
             )
-            self._finish(claim, row, whole)
+            self._finish(claim, row, whole, note)
         except VersionConflict:
             self._sweep(claim.document_id, claim.number, claim.number)
             raise
@@ -202,9 +205,10 @@ class Documents:
         ]
         return rows, rows[-1].name if len(found) > limit else None
 
-    def remove(self, document_id: str, expected: int | None = None) -> bool:
+    def remove(self, document_id: str, expected: int | None = None, note: Note | None = None) -> bool:
         """Remove a document with its chunks; False when there is none.
 
+        :param note: of the change (:class:`app.store.audit.Audit`).
         :raises VersionConflict: it is not the version ``expected``.
         """
         this = {"document": text(document_id)}
@@ -218,7 +222,7 @@ class Documents:
             link.execute(self._sql.hide, this)
             return int(claimed)
 
-        claimed = self._writer.submit(hide).wait()
+        claimed = self._writer.submit(hide, note=note).wait()
         if claimed is None:
             return False
         self._sweep(document_id, 0, claimed)
@@ -275,16 +279,17 @@ class Documents:
 
         self._writer.submit(job).wait()
 
-    def _finish(self, claim: _Claim, row: DocumentRow, whole: str) -> None:
+    def _finish(self, claim: _Claim, row: DocumentRow, whole: str, note: Note | None) -> None:
         """Make the claimed version the one that is read. Of two writers at once, the later claim stays."""
         values = {f"new_{name}": getattr(row, name) for name in _FINISHED}
         values |= {"document": row.id, "new_metadata": json_text(row.metadata), "new_text": whole}
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> DocumentRow:
             self._check(link, claim)
             link.execute(self._sql.finish, values)
+            return row
 
-        self._writer.submit(job).wait()
+        self._writer.submit(job, note=note).wait()
 
     def _check(self, link: Link, claim: _Claim) -> None:
         """Whether the claim is still good.

@@ -16,7 +16,7 @@ from app.store.db import Backend, Link, Row, text
 from app.store.deployment_tables import files
 from app.store.errors import StoreConflict
 from app.store.pages import Pages
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 
 #: Most files that one sweep removes.
 _SWEPT = 100
@@ -70,10 +70,18 @@ class Files:
         self._pages = Pages(backend, files, _NAMES, (("key_id",), ()))
 
     def put(
-        self, key_id: str, name: str, media_type: str, data: bytes, expires_at: int | None, most: int
+        self,
+        key_id: str,
+        name: str,
+        media_type: str,
+        data: bytes,
+        expires_at: int | None,
+        most: int,
+        note: Note | None = None,
     ) -> FileRow:
         """Keep a file.
 
+        :param note: of the change, given what is returned (:class:`app.store.audit.Audit`; so for every writer below).
         :param key_id: whose it is. :param most: bytes that one may keep together.
         :raises FilesFull: it would be more. :raises StoreFailed: it was not stored (so for every writer below).
         """
@@ -81,7 +89,7 @@ class Files:
         id_ = self._clock.new_id("file")
         row = FileRow(id_, str(text(name)), str(text(media_type)), len(data), key_id, now, expires_at)
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> FileRow:
             kept = int(link.rows(self._kept, {"key": key_id, "now": now})[0][0])
             if kept + row.size > most:
                 raise FilesFull(
@@ -89,8 +97,9 @@ class Files:
                 )
             values = [getattr(row, name) for name in _NAMES]
             link.insert(self._insert, [(*values, data)])
+            return row
 
-        self._writer.submit(job).wait()
+        self._writer.submit(job, note=note).wait()
         return row
 
     def get(self, file_id: str) -> FileRow | None:
@@ -121,10 +130,11 @@ class Files:
         now = self._clock.now_ms()
         return [row for row in map(_row, found) if not row.gone(now)], further
 
-    def remove(self, file_id: str) -> bool:
+    def remove(self, file_id: str, note: Note | None = None) -> bool:
         """Delete a file; False when there is none."""
         values = {"file": text(file_id)}
-        return bool(self._writer.submit(lambda link: link.execute(self._remove, values)).wait())
+        job = self._writer.submit(lambda link: bool(link.execute(self._remove, values)), note=note)
+        return bool(job.wait())
 
     def sweep(self) -> int:
         """Delete files whose time is over, a bounded number of them.

@@ -22,7 +22,7 @@ from app.store.errors import RevisionConflict, StoreConflict
 from app.store.inline import MOST_BYTES
 from app.store.pages import Pages
 from app.store.tables import api_keys
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 
 KEY_START = "sk-studio-"
 SCOPES = ("run", "read", "admin")
@@ -122,10 +122,12 @@ class Keys:
         expires_at: int | None = None,
         rate_limit: Mapping[str, t.Any] | None = None,
         budget: Mapping[str, t.Any] | None = None,
+        note: Note | None = None,
     ) -> tuple[KeyRow, str]:
         """Make a key.
 
         :param scopes: some of :data:`SCOPES`; ``admin`` includes the others. :param created_by: who, for the record.
+        :param note: of the change, given the row (:class:`app.store.audit.Audit`; so for every writer below).
         :returns: the row, and the key's text, which cannot be had again.
         :raises StoreConflict: an unknown scope, or none.
         :raises StoreFailed: it was not stored.
@@ -149,11 +151,12 @@ class Keys:
             *(None, row.expires_at, row.created_by, json_text(row.rate_limit), json_text(row.budget), 1),
         )
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> KeyRow:
             link.insert(self._insert, [values])
             self._catalog.bump(link)
+            return row
 
-        self._writer.submit(job).wait()
+        self._writer.submit(job, note=note).wait()
         return row, plaintext
 
     def use(self, key_id: str, expires_at: int | None) -> bool:
@@ -175,7 +178,9 @@ class Keys:
             )
         return True
 
-    def change(self, key_id: str, seen: int | None, changes: Mapping[str, t.Any]) -> KeyRow | None:
+    def change(
+        self, key_id: str, seen: int | None, changes: Mapping[str, t.Any], note: Note | None = None
+    ) -> KeyRow | None:
         """Change a key's name, end or limits.
 
         :param seen: the revision it must have; None: any. :param changes: of :class:`KeyRow`, by name.
@@ -201,7 +206,10 @@ class Keys:
             }
             link.execute(self._update, {**values, "key": row.id})
             self._catalog.bump(link)
-            return replace(row, revision=before.revision + 1)
+            changed = replace(row, revision=before.revision + 1)
+            if note is not None:
+                note(link, changed)
+            return changed
 
         return t.cast("KeyRow | None", self._writer.submit(job).wait())
 
@@ -227,7 +235,7 @@ class Keys:
         """All keys, revoked ones too, oldest first."""
         return [_row(row) for row in self._backend.rows(self._list, {})]
 
-    def revoke(self, key: str) -> Revoked | None:
+    def revoke(self, key: str, note: Note | None = None) -> Revoked | None:
         """End a key's validity.
 
         :param key: its id, its text, or its prefix or the start of it.
@@ -236,7 +244,8 @@ class Keys:
         :raises StoreConflict: several keys begin like that.
         :raises StoreFailed: it was not stored.
         """
-        return t.cast("Revoked | None", self._writer.submit(lambda link: self._end(link, key)).wait())
+        job = self._writer.submit(lambda link: self._end(link, key), note=note)
+        return t.cast("Revoked | None", job.wait())
 
     def _end(self, link: Link, key: str) -> Revoked | None:
         found = [_row(row) for row in link.rows(self._match, {"given": text(key) or "", "hash": digest(key)})]

@@ -17,7 +17,7 @@ from sqlalchemy.sql import Select, Subquery
 from app.clock import Clock
 from app.store.db import Backend, Link, text
 from app.store.tables import memories, threads
-from app.store.writer import Ticket, Writer
+from app.store.writer import Note, Ticket, Writer
 from plugins.spec.memory import Exchange
 
 #: Bytes of text that a page goes on to; the last row may go beyond.
@@ -130,16 +130,17 @@ class Memories:
         rows = [MemoryRow(*row[1:]) for row in found[:limit]]
         return rows, rows[-1].position if rows and len(rows) < found[0][0] else None
 
-    def forget(self, thread_id: str, key: str | None = None) -> int:
+    def forget(self, thread_id: str, key: str | None = None, note: Note | None = None) -> int:
         """Delete what a thread keeps, or one memory of it; how many exchanges that were.
 
+        :param note: of the change, given what is returned (:class:`app.store.audit.Audit`).
         :raises StoreFailed: nothing was deleted.
         """
         asked = {"thread": text(thread_id)}
         statement = self._forget
         if key is not None:
             statement, asked["key"] = self._forget_key, text(key)
-        return int(self._writer.submit(lambda link: link.execute(statement, asked), 64).wait())
+        return int(self._writer.submit(lambda link: link.execute(statement, asked), 64, note).wait())
 
 
 def _newest() -> Select[t.Any]:

@@ -18,7 +18,7 @@ from app.clock import Clock
 from app.store.catalog import Catalog
 from app.store.db import Backend, Link, from_json, json_text
 from app.store.deployment_tables import owner_account
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 
 #: How long a link to set the password works.
 LINK_S = 24 * 3600
@@ -86,9 +86,10 @@ class Owner:
             self._generation = generation
         return self._known
 
-    def new_link(self) -> tuple[str, int]:
+    def new_link(self, note: Note | None = None) -> tuple[str, int]:
         """The token of a link that sets the password once, within :data:`LINK_S`; those made before end.
 
+        :param note: of the change (:class:`app.store.audit.Audit`; so for every writer below).
         :returns: the token, which cannot be had again, and when it ends (epoch ms).
         :raises StoreFailed: it was not stored (so for every writer below).
         """
@@ -97,12 +98,12 @@ class Owner:
         until = now + LINK_S * 1000
         values = {"token": _digest(token), "until": until, "now": now}
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> bool:
             self._catalog.bump(link)  # first: it lets one writer in at a time, whatever the database
             self._be_there(link, now)
-            link.execute(self._link, values)
+            return bool(link.execute(self._link, values))
 
-        self._writer.submit(job).wait()
+        self._writer.submit(job, note=note).wait()
         return token, until
 
     def link_works(self, token: str) -> bool:
@@ -113,7 +114,7 @@ class Owner:
         values = {"token": _digest(token), "now": self._clock.now_ms()}
         return bool(self._backend.rows(self._linked, values))
 
-    def set_password(self, hashed: str, token: str | None = None) -> int | None:
+    def set_password(self, hashed: str, token: str | None = None, note: Note | None = None) -> int | None:
         """Set the password: links and sessions made before end.
 
         :param hashed: salted hash. :param token: set it only while this link works.
@@ -130,26 +131,26 @@ class Owner:
                 return None
             return int(link.rows(self._get, {})[0][1])
 
-        return t.cast("int | None", self._writer.submit(job).wait())
+        return t.cast("int | None", self._writer.submit(job, note=note).wait())
 
-    def end_session(self, session_id: str, until_ms: int) -> None:
+    def end_session(self, session_id: str, until_ms: int, note: Note | None = None) -> None:
         """Sign a session out, for every process and every copy of its cookie.
 
         :param until_ms: when it would have ended by itself; it is remembered until then.
         """
         now = self._clock.now_ms()
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> bool:
             self._catalog.bump(link)
             rows = link.rows(self._get, {})
             if not rows:
-                return
+                return False
             ended: dict[str, int] = {} if rows[0][3] is None else from_json(rows[0][3])
             ended[session_id] = until_ms
             kept = sorted(((key, until) for key, until in ended.items() if until > now), key=lambda e: -e[1])
-            link.execute(self._end, {"all": json_text(dict(kept[:_MOST_ENDED]))})
+            return bool(link.execute(self._end, {"all": json_text(dict(kept[:_MOST_ENDED]))}))
 
-        self._writer.submit(job).wait()
+        self._writer.submit(job, note=note).wait()
 
     def _be_there(self, link: Link, now: int) -> None:
         if not link.rows(self._get, {}):

@@ -19,7 +19,7 @@ from app.store.db import Backend, Link
 from app.store.errors import StoreConflict
 from app.store.sealing import Box, Sealer, SecretsLocked
 from app.store.tables import secrets
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 
 log = logging.getLogger("studio.store")
 
@@ -107,9 +107,10 @@ class Secrets:
         )
         self._remove = backend.prepare(delete(secrets).where(this))
 
-    def set(self, name: str, value: str) -> bool:
+    def set(self, name: str, value: str, note: Note | None = None) -> bool:
         """Store a secret under ``name``, in place of the one that is there.
 
+        :param note: of the change, given what is returned (:class:`app.store.audit.Audit`; so for every writer below).
         :returns: whether it is new.
         :raises SecretsLocked: the secrets that are there were sealed with another key.
         :raises StoreConflict: there are too many.
@@ -130,9 +131,9 @@ class Secrets:
             self._catalog.bump(link)
             return is_new
 
-        return bool(self._writer.submit(job).wait())
+        return bool(self._writer.submit(job, note=note).wait())
 
-    def remove(self, name: str) -> bool:
+    def remove(self, name: str, note: Note | None = None) -> bool:
         """Remove a secret; needs no key. False when there is none."""
 
         def job(link: Link) -> bool:
@@ -141,9 +142,9 @@ class Secrets:
                 self._catalog.bump(link)
             return found
 
-        return bool(self._writer.submit(job).wait())
+        return bool(self._writer.submit(job, note=note).wait())
 
-    def rotate(self) -> int:
+    def rotate(self, note: Note | None = None) -> int:
         """Seal every secret anew with the first key, so that the others can be dropped.
 
         :returns: how many there are.
@@ -160,7 +161,7 @@ class Secrets:
             self._catalog.bump(link)
             return len(rows)
 
-        return int(self._writer.submit(job).wait())
+        return int(self._writer.submit(job, note=note).wait())
 
     def list(self) -> list[SecretRow]:
         """All secrets by name, without their values.

@@ -15,7 +15,7 @@ from app.store.catalog import Catalog
 from app.store.db import Backend, Link, Row, from_json, text
 from app.store.errors import RevisionConflict, StoreConflict
 from app.store.workflow_statements import Statements
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 from app.workflows.diff import same
 from app.workflows.document import name_of
 
@@ -70,11 +70,13 @@ class Versions:
         description: str | None = None,
         by: str | None = None,
         seen: int | None = None,
+        note: Note | None = None,
     ) -> tuple[int, bool]:
         """Make the draft live: copied into a new version, unless the live one says the same and is called the same.
 
         :param name: what the version is called; None: nothing, or what the live one is called.
         :param by: who deploys, for the record. :param seen: the revision the draft must have; None: any.
+        :param note: of the change, given what is returned (:class:`app.store.audit.Audit`; so for every writer below).
         :returns: the live version's number, and whether it is new.
         :raises VersionUnknown: there is no such workflow. :raises RevisionConflict: it has another revision.
         :raises StoreFailed: it was not stored (so for every writer below).
@@ -94,9 +96,9 @@ class Versions:
             link.execute(self._sql.go_live, {**this, "number": number, "at": now})
             return number, True
 
-        return t.cast("tuple[int, bool]", self._writer.submit(job).wait())
+        return t.cast("tuple[int, bool]", self._writer.submit(job, note=note).wait())
 
-    def undeploy(self, workflow_id: str, seen: int | None = None) -> int | None:
+    def undeploy(self, workflow_id: str, seen: int | None = None, note: Note | None = None) -> int | None:
         """Let no version be live. Runs that go on are left alone.
 
         :returns: the version that was live; None when none was.
@@ -111,9 +113,16 @@ class Versions:
                 link.execute(self._sql.go_live, {"workflow": id_, "number": None, "at": now})
             return live
 
-        return t.cast("int | None", self._writer.submit(job).wait())
+        return t.cast("int | None", self._writer.submit(job, note=note).wait())
 
-    def rollback(self, workflow_id: str, number: int, seen: int | None = None, draft: bool = False) -> bool:
+    def rollback(
+        self,
+        workflow_id: str,
+        number: int,
+        seen: int | None = None,
+        draft: bool = False,
+        note: Note | None = None,
+    ) -> bool:
         """Make an earlier version, or any other, live again.
 
         :param draft: the draft becomes what that version says, too.
@@ -142,7 +151,7 @@ class Versions:
                 link.execute(self._sql.update, values)
             return not (is_live and is_drafted)
 
-        return bool(self._writer.submit(job).wait())
+        return bool(self._writer.submit(job, note=note).wait())
 
     def get(self, workflow_id: str, number: int) -> VersionRow | None:
         """One version.

@@ -18,7 +18,7 @@ from app.store.db import Backend, Link, Row, from_json, json_text, text
 from app.store.errors import RevisionConflict, StoreConflict
 from app.store.versions import VersionRow, Versions
 from app.store.workflow_statements import NAMED_CHATS, Statements
-from app.store.writer import Writer
+from app.store.writer import Note, Writer
 from app.workflows.diff import same
 
 #: Later than any workflow was made.
@@ -88,9 +88,16 @@ class Workflows:
         self.version = self.versions.get
         self.live = self.versions.live
 
-    def save(self, document: Mapping[str, t.Any], name: str, workflow_id: str | None = None) -> str:
+    def save(
+        self,
+        document: Mapping[str, t.Any],
+        name: str,
+        workflow_id: str | None = None,
+        note: Note | None = None,
+    ) -> str:
         """Store a draft, whatever is there: a new workflow, or a new draft of the one with ``workflow_id``.
 
+        :param note: of the change, given what is returned (:class:`app.store.audit.Audit`; so for every writer below).
         :returns: its id.
         :raises StoreFailed: it was not stored (so for every writer below).
         """
@@ -98,18 +105,24 @@ class Workflows:
         now = self._clock.now_ms()
         draft, title = json_text(document), text(name)
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> str:
             changed = link.execute(
                 self._sql.update, {"workflow": id_, "title": title, "draft": draft, "at": now}
             )
             if not changed:
                 link.insert(self._sql.insert, [(id_, title, draft, None, now, now, 1)])
             self._catalog.bump(link)
+            return id_
 
-        self._writer.submit(job).wait()
-        return id_
+        return str(self._writer.submit(job, note=note).wait())
 
-    def create(self, document: Mapping[str, t.Any], name: str, workflow_id: str | None = None) -> WorkflowRow:
+    def create(
+        self,
+        document: Mapping[str, t.Any],
+        name: str,
+        workflow_id: str | None = None,
+        note: Note | None = None,
+    ) -> WorkflowRow:
         """Store a new workflow.
 
         :raises WorkflowExists: there is one with ``workflow_id``.
@@ -117,18 +130,25 @@ class Workflows:
         id_ = workflow_id or self._clock.new_id("wf")
         now = self._clock.now_ms()
         draft, title = json_text(document), text(name)
+        row = WorkflowRow(id_, str(title), from_json(draft), None, now, now)
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> WorkflowRow:
             self._catalog.bump(link)  # first: it lets one writer in at a time, whatever the database
             if link.rows(self._sql.get, {"workflow": id_}):
                 raise WorkflowExists(id_)
             link.insert(self._sql.insert, [(id_, title, draft, None, now, now, 1)])
+            return row
 
-        self._writer.submit(job).wait()
-        return WorkflowRow(id_, str(title), from_json(draft), None, now, now)
+        self._writer.submit(job, note=note).wait()
+        return row
 
     def change(
-        self, workflow_id: str, seen: int | None, document: Mapping[str, t.Any], name: str
+        self,
+        workflow_id: str,
+        seen: int | None,
+        document: Mapping[str, t.Any],
+        name: str,
+        note: Note | None = None,
     ) -> WorkflowRow | None:
         """Replace the draft; one that says the same changes nothing.
 
@@ -149,13 +169,18 @@ class Workflows:
             if (row.name, found[0][2]) == (title, draft):
                 return row
             link.execute(self._sql.update, {"workflow": row.id, "title": title, "draft": draft, "at": now})
-            return replace(
+            changed = replace(
                 row, name=str(title), document=from_json(draft), updated_at=now, revision=row.revision + 1
             )
+            if note is not None:
+                note(link, changed)
+            return changed
 
         return t.cast("WorkflowRow | None", self._writer.submit(job).wait())
 
-    def remove(self, workflow_id: str, seen: int | None, chats: bool = False) -> bool:
+    def remove(
+        self, workflow_id: str, seen: int | None, chats: bool = False, note: Note | None = None
+    ) -> bool:
         """Remove a workflow with its versions. What its runs have left stays.
 
         :param seen: the revision it must have; None: any. :param chats: its chats go with it.
@@ -176,7 +201,7 @@ class Workflows:
                 raise HasChats([row[0] for row in serving])
             return bool(link.execute(self._sql.remove, this))
 
-        return bool(self._writer.submit(job).wait())
+        return bool(self._writer.submit(job, note=note).wait())
 
     def get(self, workflow_id: str) -> WorkflowRow | None:
         """The workflow with its draft.

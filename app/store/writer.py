@@ -35,6 +35,8 @@ _PAUSE_S = 0.01  # between two tries; SQLite has waited inside the first already
 _MOST = 500  # jobs a transaction: a burst of thousands must not hold the lock for long
 
 Job = Callable[[Link], t.Any]
+#: What a job leaves beside its change, in the same transaction; it is given what the job returns.
+Note = Callable[[Link, t.Any], None]
 
 
 class Ticket:
@@ -132,14 +134,15 @@ class Writer:
         self._ended: Ticket | None = None
         self._hub: t.Any = None
 
-    def submit(self, job: Job, size: int = MOST_BYTES + 1) -> Ticket:
+    def submit(self, job: Job, size: int = MOST_BYTES + 1, note: Note | None = None) -> Ticket:
         """Commit a job whose outcome somebody will wait for, now or in the thread.
 
         :param size: bytes of its values; unknown is taken for large.
+        :param note: runs after the job, in its transaction: one is kept with the other or not at all.
         :raises StoreFailed: the store is closed.
         """
         ticket = Ticket()
-        self._give(_Item(job, ticket, "", size))
+        self._give(_Item(job if note is None else _with(job, note), ticket, "", size))
         return ticket
 
     def post(self, job: Job, what: str, size: int = 0) -> None:
@@ -344,6 +347,15 @@ class Writer:
         failure = StoreFailed(f"Nothing was stored: {error} for more than {self._wait_s:g} s.")
         failure.__cause__ = error.__cause__
         return failure
+
+
+def _with(job: Job, note: Note) -> Job:
+    def both(link: Link) -> t.Any:
+        value = job(link)
+        note(link, value)
+        return value
+
+    return both
 
 
 def _on_hub(hub: t.Any, function: Callable[[t.Any], None], argument: t.Any) -> None:

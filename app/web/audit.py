@@ -1,7 +1,8 @@
 """``GET /api/audit``, and the row that every change of the management API leaves.
 
-Law of this room: whoever changes something calls :func:`record` once the change is made, with names and numbers and
-nothing of what is secret. Only ``admin`` reads the log; nobody changes it.
+Law of this room: whoever changes something gives the store a :func:`note` with the change, of names and numbers and
+nothing of what is secret; the row is there when the change is, and not otherwise. Only ``admin`` reads the log; nobody
+changes it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from flask import Blueprint, Flask, Response, g, request
 
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
-from app.store.audit import AuditFilter, AuditRow
+from app.store.audit import AuditFilter, AuditRow, Entry, Tell, told
+from app.store.writer import Note
 from app.web.auth import caller
 from app.web.http import client_address, request_id, services
 from app.web.lists import page_of, read_page
@@ -23,23 +25,40 @@ _FILTERS = ("subject", "actor", "action")
 _CURSOR = re.compile(r"aud_[0-9A-Za-z_]{1,60}")
 
 
+def note(tell: Tell, actor: str | None = None) -> Note:
+    """What this request changes, for the method of the store that changes it.
+
+    :param tell: what to say, by what that method returns; :func:`app.store.audit.told` says the same of all.
+    :param actor: who, where the caller does not say it.
+    """
+    seen = g._get_current_object()  # the writer's thread has none
+
+    def tell_and_mark(outcome: t.Any) -> Entry | None:
+        seen.recorded = True
+        return tell(outcome)
+
+    return services().store.audit.note(actor or _actor(), tell_and_mark, *_origin())
+
+
 def record(
     action: str, subject: str, details: Mapping[str, t.Any] | None = None, actor: str | None = None
 ) -> None:
-    """Say in the audit log what this request has changed.
+    """Say in the audit log what happened and changed nothing that is stored.
 
-    :param action: such as ``workflow.deploy``. :param subject: ``<kind>:<id>``.
+    :param action: such as ``owner.sign_in``. :param subject: ``<kind>:<id>``.
     :param details: names and numbers, never a secret. :param actor: who, where the caller does not say it.
     """
     g.recorded = True
-    services().store.audit.record(
-        actor or caller().key_id or "anonymous",
-        action,
-        subject,
-        details,
-        client_address(request.environ, services().settings.trusted_proxies),
-        request_id(),
-    )
+    services().store.audit.record(actor or _actor(), action, subject, details, *_origin())
+
+
+def _actor() -> str:
+    return caller().key_id or "anonymous"
+
+
+def _origin() -> tuple[str, str]:
+    """Where the request comes from, and its id."""
+    return client_address(request.environ, services().settings.trusted_proxies), request_id()
 
 
 def unchanged() -> None:
@@ -80,3 +99,6 @@ def install(app: Flask) -> None:
     blueprint = Blueprint("audit", __name__)
     blueprint.add_url_rule("/api/audit", view_func=index)
     app.register_blueprint(blueprint)
+
+
+__all__ = ["Entry", "Tell", "index", "install", "note", "record", "told", "unchanged"]

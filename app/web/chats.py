@@ -80,12 +80,11 @@ class Chats:
         """Deploy a chat: 201."""
         values = self._judged(read_object(), None)
         try:
-            row = self._services.store.chats.create(values)
+            row = self._services.store.chats.create(values, audit.note(_told_create))
         except SlugTaken as taken:
             raise ApiError(409, taken.code, taken.message) from None
         except StoreConflict as conflict:  # its workflow was removed in the same moment
             raise ValidationFailed([Problem("workflowId", conflict.message)]) from None
-        audit.record("chat.create", f"chat:{row.id}", _noted(row))
         response = self._answer(row, 201)
         response.headers["Location"] = f"/api/chats/{row.id}"
         return response
@@ -101,7 +100,8 @@ class Chats:
         sent = read_object()
         for _ in range(_TRIES):
             try:
-                row = self._services.store.chats.update(chat_id, before.revision, self._judged(sent, before))
+                judged, note = self._judged(sent, before), audit.note(_told_update(before))
+                row = self._services.store.chats.update(chat_id, before.revision, judged, note)
                 break
             except SlugTaken as taken:
                 raise ApiError(409, taken.code, taken.message) from None
@@ -112,18 +112,15 @@ class Chats:
             raise etags.conflict("Others change it all the time")
         if row is None:
             raise not_found("chat", chat_id)
-        changed = [wire for name, wire in _WIRE.items() if getattr(row, name) != getattr(before, name)]
-        changed += ["password"] if row.password != before.password else []
-        audit.record("chat.update", f"chat:{row.id}", {"slug": row.slug, "changed": changed})
         return self._answer(row)
 
     def remove(self, chat_id: str) -> Response:
         """Take a chat away: 204."""
         read_nothing()
         row = _chat(chat_id)
-        if not self._services.store.chats.delete(chat_id, etags.require_match(row.revision)):
+        note = audit.note(audit.told("chat.delete", f"chat:{row.id}", _noted(row)))
+        if not self._services.store.chats.delete(chat_id, etags.require_match(row.revision), note):
             raise not_found("chat", chat_id)
-        audit.record("chat.delete", f"chat:{row.id}", _noted(row))
         return Response(status=204)
 
     # -- parts -------------------------------------------------------------------------------
@@ -225,6 +222,21 @@ def _body(row: ChatRow, deployed: Mapping[str, t.Any]) -> dict[str, t.Any]:
 def _noted(row: ChatRow) -> dict[str, t.Any]:
     """What the audit log keeps of a chat."""
     return {"slug": row.slug, "workflowId": row.workflow_id, "authType": row.auth_type}
+
+
+def _told_create(row: ChatRow) -> audit.Entry:
+    return audit.Entry("chat.create", f"chat:{row.id}", _noted(row))
+
+
+def _told_update(before: ChatRow) -> audit.Tell:
+    def tell(row: ChatRow | None) -> audit.Entry | None:
+        if row is None:
+            return None
+        changed = [wire for name, wire in _WIRE.items() if getattr(row, name) != getattr(before, name)]
+        changed += ["password"] if row.password != before.password else []
+        return audit.Entry("chat.update", f"chat:{row.id}", {"slug": row.slug, "changed": changed})
+
+    return tell
 
 
 def install(app: Flask, services: Services) -> None:

@@ -69,10 +69,10 @@ def link(decision_id: str) -> Response:
     """Make the link by which one person without a key may answer, once. It replaces the one before."""
     read_nothing()
     row, base = _mine(decision_id), _address()
-    token = services().store.decisions.new_token(row.id)
+    note = audit.note(audit.told("decision.link", f"decision:{row.id}"))
+    token = services().store.decisions.new_token(row.id, note)
     if token is None:
         raise answers.closed(services().store.decisions.get(row.id) or row)
-    audit.record("decision.link", f"decision:{row.id}")
     body = {"url": f"{base}/decide/{token}"}
     if row.expires_at is not None:
         body["expiresAt"] = rfc3339(row.expires_at)

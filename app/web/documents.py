@@ -82,16 +82,20 @@ def put() -> Response:
     draft = Draft(body.source, file.text, body.title or file.title, file.media_type, metadata)
     model = embedding.accepted(body.collection, body.embedding_model)
     try:
-        row = _documents().put(body.collection, draft, seen)
+        row = _documents().put(body.collection, draft, seen, audit.note(_told))
     except VersionConflict as conflict:
         raise _conflict(conflict.message) from None
-    audit.record("document.put", f"document:{row.id}", {"collection": row.collection, "version": row.version})
     if model is not None:
         embedding.fill(body.collection, model)
     response = json_response(_body(row), 201 if seen == 0 else 200)
     response.headers["Location"] = f"/api/documents/{row.id}"
     response.set_etag(_tag(row))
     return response
+
+
+def _told(row: DocumentRow) -> audit.Entry:
+    details = {"collection": row.collection, "version": row.version}
+    return audit.Entry("document.put", f"document:{row.id}", details)
 
 
 def show(document_id: str) -> Response:
@@ -112,13 +116,13 @@ def remove(document_id: str) -> Response:
     row = _documents().get(document_id)
     if row is None:
         raise not_found("document", document_id)
+    told = audit.told("document.remove", f"document:{document_id}", {"collection": row.collection})
     try:
-        removed = _documents().remove(document_id, _seen(row))
+        removed = _documents().remove(document_id, _seen(row), audit.note(told))
     except VersionConflict as conflict:
         raise _conflict(conflict.message) from None
     if not removed:
         raise not_found("document", document_id)
-    audit.record("document.remove", f"document:{document_id}", {"collection": row.collection})
     return Response(status=204)
 
 

@@ -72,13 +72,17 @@ def upload() -> Response:
         media_type = "text/plain"
     store = services().store.files
     try:
-        row = store.put(owner, _plain(name), media_type, data, end, settings.files_mb * 1_000_000)
+        most = settings.files_mb * 1_000_000
+        row = store.put(owner, _plain(name), media_type, data, end, most, audit.note(_told))
     except FilesFull as full:
         raise ApiError(409, "files_full", full.message) from None
-    audit.record("file.upload", f"file:{row.id}", {"mediaType": row.media_type, "size": row.size})
     response = json_response(_body(row), 201)
     response.headers["Location"] = f"/api/files/{row.id}"
     return response
+
+
+def _told(row: FileRow) -> audit.Entry:
+    return audit.Entry("file.upload", f"file:{row.id}", {"mediaType": row.media_type, "size": row.size})
 
 
 def show(file_id: str) -> Response:
@@ -107,9 +111,9 @@ def remove(file_id: str) -> Response:
     """Delete a file: 204. A run that reads it afterwards fails."""
     read_nothing()
     row = _mine(file_id)
-    if not services().store.files.remove(row.id):
+    note = audit.note(audit.told("file.delete", f"file:{row.id}"))
+    if not services().store.files.remove(row.id, note):
         raise not_found("file", file_id)
-    audit.record("file.delete", f"file:{row.id}")
     return Response(status=204)
 
 

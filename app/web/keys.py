@@ -16,7 +16,7 @@ from flask import Blueprint, Flask, Response
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
 from app.schemas.management import KeyBody, KeyChanges, load
-from app.store.keys import KeyRow
+from app.store.keys import KeyRow, Revoked
 from app.web import audit, etags, starting
 from app.web.auth import caller
 from app.web.errors import not_found
@@ -49,8 +49,8 @@ def create() -> Response:
         _end(body.expires_at),
         _limit(sent.get("rateLimit")),
         _limit(sent.get("budget")),
+        audit.note(_told_create),
     )
-    audit.record("key.create", f"key:{row.id}", {"name": row.name, "scopes": _scopes(row)})
     response = etags.set_etag(json_response({**_body(row), "key": plaintext}, 201), row.revision)
     response.headers["Location"] = f"/api/keys/{row.id}"
     response.headers["Cache-Control"] = "no-store"
@@ -83,13 +83,11 @@ def change(key_id: str) -> Response:
     for name, column in (("rateLimit", "rate_limit"), ("budget", "budget")):
         if name in sent:
             changes[column] = _limit(sent[name])
-    changed = services().store.keys.change(row.id, seen, changes)
+    audit.unchanged()  # unless the note is asked
+    note = audit.note(audit.told("key.update", f"key:{row.id}", {"changed": sorted(sent)}))
+    changed = services().store.keys.change(row.id, seen, changes, note)
     if changed is None:
         raise not_found("key", key_id)
-    if changed.revision == row.revision:
-        audit.unchanged()
-    else:
-        audit.record("key.update", f"key:{row.id}", {"changed": sorted(sent)})
     return etags.set_etag(json_response(_body(changed)), changed.revision)
 
 
@@ -98,14 +96,20 @@ def revoke(key_id: str) -> Response:
     read_nothing()
     row = _known(key_id)
     etags.match_if_sent(row.revision)
-    revoked = services().store.keys.revoke(row.id)
+    revoked = services().store.keys.revoke(row.id, audit.note(_told_revoke))
     if revoked is None:
         raise not_found("key", key_id)
-    if revoked.is_new:
-        audit.record("key.revoke", f"key:{row.id}", {"name": row.name})
-    else:
-        audit.unchanged()
     return json_response({**_body(revoked.row), "warnings": [{"path": "", "message": m} for m in _lost(row)]})
+
+
+def _told_create(row: KeyRow) -> audit.Entry:
+    return audit.Entry("key.create", f"key:{row.id}", {"name": row.name, "scopes": _scopes(row)})
+
+
+def _told_revoke(revoked: Revoked | None) -> audit.Entry | None:
+    if revoked is None or not revoked.is_new:
+        return None
+    return audit.Entry("key.revoke", f"key:{revoked.row.id}", {"name": revoked.row.name})
 
 
 def _lost(row: KeyRow) -> Iterator[str]:

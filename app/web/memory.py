@@ -36,8 +36,9 @@ def forget(thread_id: str) -> Response:
     problems += _empty(query)
     if problems:
         raise ValidationFailed(problems)
-    deleted = services().store.memories.forget(row.id, query.get("key"))
-    audit.record("memory.forget", f"thread:{row.id}", {"deleted": deleted})
+    subject = f"thread:{row.id}"
+    note = audit.note(lambda deleted: audit.Entry("memory.forget", subject, {"deleted": deleted}))
+    deleted = services().store.memories.forget(row.id, query.get("key"), note)
     return json_response({"deleted": deleted})
 
 

@@ -15,6 +15,7 @@ from app.errors import ApiError, Problem, ValidationFailed
 from app.store.errors import StoreConflict
 from app.store.sealing import SecretsLocked
 from app.store.secrets import SecretRow
+from app.store.writer import Note
 from app.web import audit
 from app.web.errors import not_found
 from app.web.http import json_response, read_nothing, read_object, services
@@ -38,24 +39,27 @@ def put(secret_name: str) -> Response:
         raise ValidationFailed(problems)
     store = services().store.secrets
     try:
-        is_new = store.set(secret_name, body["value"])
+        is_new = store.set(secret_name, body["value"], _set_note(secret_name))
     except SecretsLocked as locked:
         raise ApiError(503, locked.code, locked.message) from None
     except StoreConflict as conflict:
         raise ApiError(409, conflict.code, conflict.message) from None
-    audit.record("secret.set", f"secret:{secret_name}", {"new": is_new})
     row = next((row for row in store.list() if row.name == secret_name), None)
     if row is None:  # removed in the same moment
         raise not_found("secret", secret_name)
     return json_response(_body(row), 201 if is_new else 200)
 
 
+def _set_note(name: str) -> Note:
+    return audit.note(lambda is_new: audit.Entry("secret.set", f"secret:{name}", {"new": is_new}))
+
+
 def remove(secret_name: str) -> Response:
     """Remove a secret: 204."""
     read_nothing()
-    if not services().store.secrets.remove(secret_name):
+    note = audit.note(audit.told("secret.remove", f"secret:{secret_name}"))
+    if not services().store.secrets.remove(secret_name, note):
         raise not_found("secret", secret_name)
-    audit.record("secret.remove", f"secret:{secret_name}")
     return Response(status=204)
 
 

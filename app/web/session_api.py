@@ -23,7 +23,6 @@ from app.web.tries import give_back
 
 if t.TYPE_CHECKING:
     from app.store.owner import OwnerRow
-    from app.web.tries import Limit
 
 #: What the audit log calls the account.
 SUBJECT = "owner:owner"
@@ -63,8 +62,8 @@ def change_password(current: str, new: str) -> Session | None:
     taken = guesses.take_for(session.id if session else str(caller().key_id))
     if not _matches(row, current, taken):
         raise _wrong(403)
-    version = t.cast(int, owner.set_password(passwords.make_hash(new)))
-    audit.record("owner.password", SUBJECT)
+    note = audit.note(audit.told("owner.password", SUBJECT))
+    version = t.cast(int, owner.set_password(passwords.make_hash(new), note=note))
     return None if session is None else sessions.begin(version)
 
 
@@ -78,21 +77,21 @@ def set_by_link(token: str, new: str) -> Session | None:
         return None
     if wrong := passwords.problem(new):
         raise ValidationFailed([Problem("password", wrong)])
-    version = owner.set_password(passwords.make_hash(new), token)
+    note = audit.note(audit.told("owner.password", SUBJECT, {"by": "link"}), "owner")
+    version = owner.set_password(passwords.make_hash(new), token, note)
     if version is None:
         return None
     guesses.know()
-    audit.record("owner.password", SUBJECT, {"by": "link"}, actor="owner")
     return sessions.begin(version)
 
 
 def sign_out() -> None:
     """End the session of this request."""
-    sessions.end()
-    audit.record("owner.sign_out", SUBJECT, actor="owner")
+    audit.unchanged()  # unless the note is asked: there may be no session
+    sessions.end(audit.note(audit.told("owner.sign_out", SUBJECT), "owner"))
 
 
-def _matches(row: OwnerRow | None, password: str, taken: t.Sequence[Limit]) -> bool:
+def _matches(row: OwnerRow | None, password: str, taken: t.Sequence[str]) -> bool:
     """Compare, and give the try back unless it was a wrong one."""
     right = True
     try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from flask import Flask, Response, g, request
 
 from app.errors import ApiError
+from app.store.writer import Note
 from app.web import cookies, csrf, signing
 from app.web.errors import unauthorized
 from app.web.http import is_api, services
@@ -126,14 +127,15 @@ def begin(password_version: int) -> Session:
     return session
 
 
-def end() -> None:
+def end(note: Note) -> None:
     """Sign the session of this request out, every copy of its cookie; the answer takes the cookie away.
 
+    :param note: for the audit log.
     :raises StoreFailed: it was not stored.
     """
     session = current()
     if session is not None:
-        services().store.owner.end_session(session.id, session.until * 1000)
+        services().store.owner.end_session(session.id, session.until * 1000, note)
     g.session = None
     cookies.give(_COOKIE, "", 0)
 

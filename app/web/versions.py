@@ -68,11 +68,11 @@ class Deploying:
         def step(row: WorkflowRow) -> tuple[Judged, tuple[int, bool]]:
             judged = _fit(self._judge.draft(row, anew=True))
             by = caller().key_id
-            done = _versions().deploy(row.id, body.name, body.description, by, seen=row.revision)
+            note = audit.note(_told_deploy(row.id))
+            done = _versions().deploy(row.id, body.name, body.description, by, row.revision, note)
             return judged, done
 
         judged, (number, is_new) = drafts.settled(workflow_id, step)
-        _note("workflow.deploy", workflow_id, {"version": number} if is_new else None)
         response = _state(workflow_id, number, self._warnings(workflow_id, judged), 201 if is_new else 200)
         if is_new:
             response.headers["Location"] = f"/api/workflows/{workflow_id}/versions/{number}"
@@ -82,7 +82,7 @@ class Deploying:
         """Make an earlier version live again."""
         body = load(RollbackBody, read_object())
 
-        def step(row: WorkflowRow) -> tuple[Judged, int, bool]:
+        def step(row: WorkflowRow) -> tuple[Judged, int]:
             if body.draft:
                 etags.require_match(row.revision, row.created_at)
             number = _earlier(row) if body.version is None else body.version
@@ -90,12 +90,12 @@ class Deploying:
             if version is None:
                 raise not_found("version", str(number))
             judged = _fit(self._judge.version(row, version))
-            done = _versions().rollback(row.id, number, seen=row.revision, draft=body.draft)
-            return judged, number, done
+            details = {"version": number, "draft": body.draft}
+            note = audit.note(audit.told("workflow.rollback", f"workflow:{row.id}", details))
+            _versions().rollback(row.id, number, row.revision, body.draft, note)
+            return judged, number
 
-        judged, number, changed = drafts.settled(workflow_id, step)
-        details = {"version": number, "draft": body.draft} if changed else None
-        _note("workflow.rollback", workflow_id, details)
+        judged, number = drafts.settled(workflow_id, step)
         return _state(workflow_id, number, self._warnings(workflow_id, judged))
 
     def _warnings(self, workflow_id: str, judged: Judged) -> tuple[Problem, ...]:
@@ -106,8 +106,8 @@ class Deploying:
 def undeploy(workflow_id: str) -> Response:
     """Let nothing be live; runs that go on are left alone."""
     read_nothing()
-    was = drafts.settled(workflow_id, lambda row: _versions().undeploy(row.id, seen=row.revision))
-    _note("workflow.undeploy", workflow_id, None if was is None else {"version": was})
+    note = audit.note(_told_undeploy(workflow_id))
+    drafts.settled(workflow_id, lambda row: _versions().undeploy(row.id, row.revision, note))
     return _state(workflow_id, None, ())
 
 
@@ -145,11 +145,22 @@ def _state(
     return etags.set_etag(json_response(body, status), row.revision, row.created_at)
 
 
-def _note(action: str, workflow_id: str, details: dict[str, t.Any] | None) -> None:
-    if details is None:
-        audit.unchanged()
-    else:
-        audit.record(action, f"workflow:{workflow_id}", details)
+def _told_deploy(workflow_id: str) -> audit.Tell:
+    def tell(live: tuple[int, bool]) -> audit.Entry | None:
+        number, is_new = live
+        return (
+            audit.Entry("workflow.deploy", f"workflow:{workflow_id}", {"version": number}) if is_new else None
+        )
+
+    return tell
+
+
+def _told_undeploy(workflow_id: str) -> audit.Tell:
+    def tell(was: int | None) -> audit.Entry | None:
+        subject = f"workflow:{workflow_id}"
+        return None if was is None else audit.Entry("workflow.undeploy", subject, {"version": was})
+
+    return tell
 
 
 def _versions() -> Versions:

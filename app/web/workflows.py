@@ -24,6 +24,7 @@ from app.workflows.validation import ID
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
+    from app.store.writer import Note
 
 _CURSOR = re.compile(r"([0-9]{1,15})-([A-Za-z0-9_-]{1,64})")
 
@@ -53,7 +54,7 @@ class Drafts:
     def create(self) -> Response:
         """Save a new draft under an id of its own: 201."""
         document = drafts.read_document()
-        return self._made(services().store.workflows.create(document, name_of(document)))
+        return self._made(services().store.workflows.create(document, name_of(document), note=_create_note()))
 
     def show(self, workflow_id: str) -> Response:
         """A workflow with its draft; the draft alone for who wants YAML."""
@@ -105,24 +106,22 @@ class Drafts:
         if workflow_id in self._runners:
             raise etags.conflict(f"A plugin brings the workflow '{workflow_id}'")
         try:
-            return services().store.workflows.create(document, name_of(document), workflow_id)
+            return services().store.workflows.create(document, name_of(document), workflow_id, _create_note())
         except WorkflowExists as there:
             raise etags.conflict(there.message) from None
 
     def _made(self, row: WorkflowRow) -> Response:
-        audit.record("workflow.create", f"workflow:{row.id}", {"name": row.name})
         response = self._answer(row, 201)
         response.headers["Location"] = f"/api/workflows/{row.id}"
         return response
 
     def _changed(self, row: WorkflowRow, seen: int | None, document: dict[str, t.Any]) -> Response:
-        changed = services().store.workflows.change(row.id, seen, document, name_of(document, row.name))
+        audit.unchanged()  # unless the note is asked
+        changed = services().store.workflows.change(
+            row.id, seen, document, name_of(document, row.name), audit.note(_told_update)
+        )
         if changed is None:
             raise not_found("workflow", row.id)
-        if changed.revision == row.revision:
-            audit.unchanged()
-        else:
-            audit.record("workflow.update", f"workflow:{row.id}", {"revision": changed.revision})
         return self._answer(changed)
 
     def _answer(self, row: WorkflowRow, status: int = 200) -> Response:
@@ -140,16 +139,24 @@ def remove(workflow_id: str) -> Response:
         raise ValidationFailed(problems)
     row = drafts.known(workflow_id)
     seen = etags.require_match(row.revision, row.created_at)
+    note = audit.note(audit.told("workflow.delete", f"workflow:{workflow_id}", {"name": row.name}))
     try:
-        removed = services().store.workflows.remove(workflow_id, seen, chats="chats" in sent)
+        removed = services().store.workflows.remove(workflow_id, seen, "chats" in sent, note)
     except HasChats as kept:
         message = f"{kept.message} Delete them first, or all at once with ?chats=delete."
         details = [Problem("chats", slug) for slug in kept.slugs]
         raise ApiError(409, "has_chats", message, details) from None
     if not removed:
         raise not_found("workflow", workflow_id)
-    audit.record("workflow.delete", f"workflow:{workflow_id}", {"name": row.name})
     return Response(status=204)
+
+
+def _create_note() -> Note:
+    return audit.note(lambda row: audit.Entry("workflow.create", f"workflow:{row.id}", {"name": row.name}))
+
+
+def _told_update(row: WorkflowRow) -> audit.Entry:
+    return audit.Entry("workflow.update", f"workflow:{row.id}", {"revision": row.revision})
 
 
 def _merged(target: t.Any, patch: t.Any) -> t.Any:

@@ -7,6 +7,7 @@ from gevent import monkey; monkey.patch_all()  # noqa: E702, I001  # fmt: skip
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import typing as t
@@ -17,6 +18,7 @@ import gevent
 from app.clock import SystemClock
 from app.config import Settings
 from app.store import StaleOwner, Store, StoreFailed
+from app.store.audit import told
 from app.store.checkpoints import Checkpoint
 from tests.store import rows
 
@@ -152,6 +154,24 @@ def hits(settings: Settings, key: str, greenlets: str, each: str) -> None:
     _say(*got)
 
 
+    """Claim keys in many greenlets at once, when told to. Says which run each key is of, a line for each claim."""
+    store, clock = Store(settings), SystemClock()
+    _say("ready")
+    _wait()
+    got: list[tuple[str, str]] = []
+
+    def many() -> None:
+        for key in keys:
+            got.append(
+                (key, store.idempotency.claim(bytes.fromhex(key), b"body", clock.new_id("run")).run_id)
+            )
+
+    gevent.joinall([gevent.spawn(many) for _ in range(int(greenlets))], raise_error=True)
+    for key, run_id in got:
+        _say(key, run_id)
+    store.close()
+
+
 def spend(settings: Settings, subject: str, period: str, greenlets: str, each: str) -> None:
     """Add to a total in many greenlets at once, when told to. Says the tokens it stood at each time."""
     store = Store(settings)
@@ -209,6 +229,17 @@ def fork(settings: Settings) -> None:
     store.close()
 
 
+def killed_in_note(settings: Settings) -> None:
+    """Make a key with its row in the audit log, then die where the row of a second one would be written."""
+    store = Store(settings)
+    store.keys.create("told", note=store.audit.note("cli", told("key.create", "key:1")))
+
+    def die(_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    store.keys.create("not told", note=store.audit.note("cli", t.cast(t.Any, die)))
+
+
 _SCRIPTS: dict[str, t.Callable[..., None]] = {
     script.__name__: script
     for script in (
@@ -223,6 +254,7 @@ _SCRIPTS: dict[str, t.Callable[..., None]] = {
         leave,
         full_disk,
         fork,
+        killed_in_note,
     )
 }
 

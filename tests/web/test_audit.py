@@ -96,6 +96,29 @@ def test_every_change_is_recorded_without_what_it_holds(studio: Studio) -> None:
     assert "what the document says" not in whole
 
 
+def test_a_change_whose_row_cannot_be_written_is_none(studio: Studio) -> None:
+    """The rest of the writers are in ``tests/store/test_audit.py``."""
+    workflow = studio.deploy(document("scripted/plain", memory={"type": "conversation"}))
+    ok(studio.execute(workflow, {"input": "Hi", "conversationId": "mine"}))
+    thread = ok(studio.get("/api/threads"))["items"][0]["threadId"]
+    put = {"collection": "notes", "source": "a.txt", "text": "what the document says"}
+    studio.store.audit._stamp = lambda: ("aud_1", 1)  # type: ignore[method-assign]
+    studio.store.audit.record("cli", "the first", "of this id")
+    for method, path, body, key in (
+        ("POST", "/api/keys", {"name": "new", "scopes": ["run"]}, "admin"),
+        ("PUT", "/api/secrets/TOKEN", {"value": "a value"}, "admin"),
+        ("POST", "/api/documents", put, "admin"),
+        ("DELETE", f"/api/threads/{thread}/memory", None, "run"),
+    ):
+        answer = send(studio, method, path, body, key=key)
+        assert answer.status_code >= 500, (path, answer.get_data())
+    assert {key.name for key in studio.store.keys.list()} == {"run", "read", "admin"}
+    assert studio.store.secrets.list() == []
+    assert studio.store.documents.list("notes")[0] == []
+    assert len(studio.store.memories.page(thread, None, 10)[0]) == 1
+    assert [row["action"] for row in rows(studio)] == ["the first"]
+
+
 def test_what_fails_leaves_no_row(studio: Studio) -> None:
     assert_error(send(studio, "DELETE", "/api/secrets/NOBODY"), 404, "not_found")
     assert_error(send(studio, "POST", "/api/keys", {}), 400, "validation_failed")
