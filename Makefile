@@ -41,8 +41,9 @@ api-test: $(DEV_READY)
 	STUDIO_API_EXAMPLES=$${STUDIO_API_EXAMPLES:-200} $(PY) -m pytest tests/api -q -o faulthandler_timeout=0 $(ARGS)
 
 leak-test: $(DEV_READY)
-	LEAK_CASES=$${LEAK_CASES:-10000} $(PY) -m pytest tests/leaks/test_leaks.py -q -rP --show-capture=stdout \
-	    -p no:logging -o faulthandler_timeout=0 $(ARGS)
+	@LEAK_CASES=$${LEAK_CASES:-10000} LEAK_SEED=$${LEAK_SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; \
+	    export LEAK_CASES LEAK_SEED; echo "LEAK_SEED=$$LEAK_SEED LEAK_CASES=$$LEAK_CASES"; \
+	    $(PY) -m pytest tests/leaks/test_leaks.py -q -n auto -p no:logging -o faulthandler_timeout=0 $(ARGS)
 
 check: $(DEV_READY)
 	$(VENV)/bin/ruff check .

@@ -18,6 +18,8 @@ HOST = "%%HOST%%"
 VENDOR = "openai-compatible/"
 #: A collection of documents that a world has.
 COLLECTION = "shelf"
+#: An MCP server that a world with secrets has; it and the tool ``fails`` are in :mod:`tests.leaks.tools`.
+SHELF = "shelf"
 PARTS = ("input", "answer", "thinking", "tools")
 ten = st.integers(0, 9)
 flag = st.booleans()
@@ -55,13 +57,14 @@ class Author:
         letter: str,
         part: str = "",
         secret: bool = False,
+        personal: bool = False,
     ) -> str:
         """A marked text; where it is of a part, with personal data in it at times.
 
-        :param secret: with secrets at times.
+        :param secret: with secrets at times. :param personal: with personal data always.
         """
         words = ["So", self.mark(letter)]
-        if part and not self.ballot and self.draw(ten) < 6:
+        if part and not self.ballot and (personal or self.draw(ten) < 6):
             kind = self.draw(st.sampled_from(sorted(KINDS)))
             self.count += 1
             name = f"%%P{kind}:{self.count}%%"
@@ -141,9 +144,17 @@ class Author:
         for place in range(self.draw(st.integers(1, 2))):
             name = f"tool_{len(entries)}"
             arguments: t.Any = {"q": self.say("a", "tools", secret=True)}
-            how = self.draw(ten)
+            # Under a policy more often: a program that fails is logged with what it says.
+            how = 3 if self.policies and self.draw(ten) < 5 else self.draw(ten)
             if how == 0:
                 name = "nobody"
+            elif how == 3:
+                name, entries["fails"] = "fails", "fails"
+                arguments["why"] = self.say("e", "tools", secret=True, personal=True)
+            elif how == 4 and self.secrets:
+                name, entries["said"] = "said", {"mcp": SHELF, "tools": ["said"]}
+                arguments["back"] = self.say("r", "tools")
+                arguments["fails"] = self.draw(flag)
             elif how == 1:
                 arguments = '{"q": "' + self.mark("a") + '", '
                 entries[name] = self.tool(name, asks=False)

@@ -20,7 +20,8 @@ class Case:
 
     :ivar scripts: what each model says. :ivar child: a workflow that it runs. :ivar chat: how it is deployed.
     :ivar hidden: names of the personal data that a policy covers. :ivar stalls: it never ends by itself.
-    :ivar secrets: some are stored. :ivar plan: a number by which the surfaces are chosen.
+    :ivar secrets: some are stored. :ivar plan: a number by which the surfaces are chosen. :ivar gate: of its chat.
+    :ivar files: name and text of what comes with the message.
     """
 
     document: dict[str, t.Any]
@@ -33,6 +34,8 @@ class Case:
     child: dict[str, t.Any] | None = None
     hidden: list[str] = field(default_factory=list)
     stalls: bool = False
+    gate: str = "public"
+    files: list[tuple[str, str]] = field(default_factory=list)
 
 
 @st.composite
@@ -84,6 +87,8 @@ class _Author(Author):
             self.child,
             hidden,
             self.stalls,
+            self.draw(st.sampled_from(_GATES)),
+            [(f"{self.mark('l')}.txt", self.say("f"))] if self.draw(ten) < 3 else [],
         )
 
     # -- a document ----------------------------------------------------------------------------
@@ -92,7 +97,7 @@ class _Author(Author):
         self.blocks.append({"id": "start", "type": "start", "name": self.mark("n")})
         ways: list[tuple[str, str]] = [("start", "")]
         for _ in range(self.draw(st.integers(0, 2))):
-            ways = self.stage(self.draw(st.sampled_from(sorted(_STAGES))), ways)
+            ways = self.stage(self.draw(st.sampled_from([*sorted(_STAGES), "router", "router"])), ways)
         if self.draw(ten) < 8:
             ways = self.stage(self.draw(st.sampled_from(_SPEAKERS)), ways)
         given = self.blocks[-1]["type"] in _GIVEN or ways[0][0].partition("_")[0] in _GIVEN
@@ -152,7 +157,7 @@ class _Author(Author):
         return {"expression": f"vars.inside {sign} '{self.mark('c')}'"}, [(name, "true")]
 
     def make_router(self, name: str) -> tuple[dict[str, t.Any], list[tuple[str, str]]]:
-        if self.draw(flag):
+        if self.draw(ten) < 3:
             routes = [
                 {"name": "one", "when": f"input.message == '{self.mark('c')}'"},
                 {"name": "two"},
@@ -252,5 +257,6 @@ _STAGES: dict[str, t.Callable[[_Author, str], tuple[dict[str, t.Any], list[tuple
 }
 #: Stages that give what they were given: one that ends a workflow hands it to everybody, by its author's choice.
 _GIVEN = ("start", "tool", "http", "retrieve")
+_GATES = [*["public"] * 3, "password", "email", "sso"]
 #: Stages that speak, so that most cases come to an answer.
 _SPEAKERS = ["agent", "agent", "agent", "agent", "debate", "sequential", "vote", "approval"]

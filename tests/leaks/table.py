@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 #: What a key may know of a run of its own, once it is over: arguments and results, names and models, never a prompt.
-_RUN = "wnmarxeqi"
+_RUN = "wnmarxeqil"
 
 #: By reader and output. ``t`` is added where thinking was asked for and may be had.
 MAY: Mapping[tuple[str, str], str] = {
@@ -18,8 +18,11 @@ MAY: Mapping[tuple[str, str], str] = {
     ("visitor", "text"): "w",
     ("visitor", "json"): "w",
     ("visitor", "run"): "wqi",
-    ("visitor", "conversation"): "wqi",
-    ("visitor", "page"): "",
+    ("visitor", "conversation"): "wqil",
+    ("visitor", "page"): "h",
+    ("visitor", "gate"): "",
+    ("visitor", "letter"): "",
+    ("visitor", "token"): "u",
     ("other visitor", "any"): "",
     # Somebody without a key, of a public workflow.
     ("nobody", "live"): "wg",
@@ -43,6 +46,7 @@ MAY: Mapping[tuple[str, str], str] = {
     ("own", "list"): _RUN,
     ("own", "decisions"): "qwarnd",
     ("own", "memory"): "wip",
+    ("own", "files"): "fl",
     # Another key with the same scope.
     ("stranger", "any"): "",
     # A key that may read everything.
@@ -56,15 +60,18 @@ MAY: Mapping[tuple[str, str], str] = {
     ("read", "memory"): "wip",
     ("read", "document"): "nmpdcarqwezxi",
     # A key that may do everything.
-    ("admin", "builder"): "nmpdcarwgqiext",
+    ("admin", "builder"): "nmpdcarwgqiextl",
     ("admin", "audit"): "n",
+    ("admin", "chat"): "hu",
     # Whoever has the link to a decision.
     ("link", "decide"): "qwarn",
     # Operators.
     ("operator", "log"): "nme",
     ("operator", "metrics"): "nm",
     ("operator", "spans"): "nm",
-    ("operator", "spans with content"): "nmpdargwqixe",
-    ("operator", "rows"): "nmarxewgqivpd",
-    ("operator", "kept rows"): "nmarxewgqivpdtc",
+    ("operator", "spans with content"): "nmpdargwqixel",
+    ("operator", "chats"): "hu",
+    ("operator", "files"): "fl",
+    ("operator", "rows"): "nmarxewgqivpdl",
+    ("operator", "kept rows"): "nmarxewgqivpdtcl",
 }

@@ -12,10 +12,11 @@ import yaml
 from app import config
 from app.store import Store
 from tests.leaks.judge import leaks
+from tests.leaks.looks import JSON
 from tests.leaks.marks import everywhere, spoken
 from tests.leaks.personal import personal
-from tests.leaks.play import JSON, NEGOTIATE
 from tests.leaks.told import Played, Told
+from tests.leaks.visits import NEGOTIATE
 from tests.leaks.world import SECRETS, leading_to, outside
 from tests.support import sse
 from tests.support.otlp import Receiver, receiver

@@ -11,8 +11,10 @@ import io
 import json
 import logging
 import os
+import re
 import sqlite3
 import typing as t
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -30,9 +32,12 @@ from app.engine.observe.observer import Observing
 from app.engine.observe.tracing import Tracing
 from app.redaction import log_lines
 from app.redaction.secrets import known_secrets
+from app.web import passwords
+from app.web.mailer import Mailer
+from tests.leaks import tools
 from tests.leaks.author import COLLECTION
 from tests.leaks.marks import made
-from tests.web.conftest import Studio, opened
+from tests.web.conftest import QUICK_HASH, Studio, opened
 
 #: Stored secrets, each with signs that other spellings change.
 SECRETS = (
@@ -45,6 +50,8 @@ SECRETS = (
 VENDOR_KEY = made("s", 0, 9)
 #: Tables with workflows as they were written.
 DOCUMENTS = ("workflows", "workflow_versions")
+#: Tables with what visitors get in with, or bring along, by what may be in them.
+ENTERING = {"chats": "chats", "files": "files"}
 #: Tables in which a run keeps what it goes on with.
 KEPT = ("journal", "run_logs", "durable_runs")
 
@@ -53,7 +60,8 @@ KEPT = ("journal", "run_logs", "durable_runs")
 class World:
     """See the module.
 
-    :ivar host: address of the server that requests and the vendor's models reach. :ivar failed: what went wrong there.
+    :ivar host: address of the server that requests and the vendor's models reach. :ivar serial: a number of the case
+        that is played, for the values that it names. :ivar count: how many were played.
     """
 
     studio: Studio
@@ -62,6 +70,8 @@ class World:
     log: io.StringIO = field(default_factory=io.StringIO)
     spans: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
     serial: int = 0
+    count: int = 0
+    letters: dict[str, str] = field(default_factory=dict)
     _seen: dict[str, t.Any] = field(default_factory=dict)
 
     @property
@@ -73,9 +83,10 @@ class World:
         """Where the scripts of its models are."""
         return t.cast(Path, self.services.settings.scripts_dir)
 
-    def begin(self, content: bool) -> None:
+    def begin(self, case: object, content: bool) -> None:
         """Forget what was seen. ``content``: spans hold what was said."""
-        self.serial += 1
+        self.count += 1
+        self.serial = 1 + zlib.crc32(repr(case).encode()) % 99_999  # a case has the same values each time
         self.log.seek(0)
         self.log.truncate()
         self.spans.clear()
@@ -117,6 +128,20 @@ class World:
         if not again:
             self._seen[name] = max([after, *(row[0] for row in rows)])
         return "\n".join(_cell(cell) for row in rows for cell in row)
+
+    def letter(self, to: str) -> str:
+        """The last e-mail to an address, which may still be on its way."""
+        with gevent.Timeout(20, AssertionError("no e-mail comes")):
+            while to not in self.letters:
+                gevent.sleep(0.002)
+        return self.letters.pop(to)
+
+    @staticmethod
+    def code_in(letter: str) -> str:
+        """The code in an e-mail."""
+        found = re.search(r"\b\d{6}\b", letter)
+        assert found, letter
+        return found[0]
 
     def files(self) -> bytes:
         """Every byte that is kept on disk."""
@@ -193,11 +218,20 @@ def worlds(folder: Path) -> Iterator[dict[bool, World]]:
             patch.setenv(name, value)
         much["STUDIO_HTTP_ALLOW"] = "127.0.0.0/8"
         made: dict[bool, World] = {}
-        for secret in (True, False):
+        letters: dict[str, str] = {}
+        patch.setattr(
+            Mailer, "_send", lambda self, to, subject, text: letters.update({to: f"{subject}\n{text}"})
+        )
+        patch.setattr(passwords, "_METHOD", QUICK_HASH)
+        for secret in (False, True):
             path = folder / ("secret" if secret else "open")
             path.mkdir()
+            if secret:
+                much["STUDIO_MCP_SERVERS"] = str(tools.servers(path))
             studio = stack.enter_context(opened(path, much))
             made[secret] = World(studio, host, SECRETS if secret else ())
+            tools.add(made[secret].services.plugins)
+            made[secret].letters = letters
             _shelve(studio)
             for place, value in enumerate(made[secret].secrets):
                 studio.store.secrets.set(f"S{place}", value)
