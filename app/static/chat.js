@@ -64,7 +64,9 @@ function dress() {
   $("description").hidden = !config.description;
   const style = document.documentElement.style;
   if (look.primaryColor) {
-    style.setProperty("--link", look.primaryColor);
+    document.documentElement.classList.add("branded");
+    style.setProperty("--brand", look.primaryColor);
+    style.setProperty("--main", look.primaryColor);
     style.setProperty("--on", readable(look.primaryColor));
   }
   if (look.backgroundColor) {

@@ -1,4 +1,4 @@
-"""Pages for people: HTML made here, one style sheet and one script each, nothing from anywhere else.
+"""Pages for people: HTML made here, style sheets and a script of this server, nothing from anywhere else.
 
 Law of this room: a page is whole without its script; the script only fetches the same address again and puts the
 new part in place. Text is escaped by the templates, and the policy that goes with every page allows no inline code.
@@ -17,10 +17,14 @@ from urllib.parse import urlencode
 from flask import Blueprint, Flask, Response, abort, current_app, render_template, request
 from markupsafe import Markup
 
+from app import __version__
 from app.errors import ApiError
-from app.web import capability_table
+from app.store.errors import StoreFailed
+from app.store.sealing import SecretsLocked
+from app.web import capability_table, sessions
 from app.web.capability_query import CHOICES, SORTS, Query, Row, parse
 from app.web.capability_words import DIRECTIONS, FILTER_LABELS, HEADS, MEANINGS, cells
+from app.web.own_address import own_address
 from plugins.capabilities import ANY_MODEL
 
 #: Rows of one page of the table.
@@ -45,6 +49,12 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+#: The call of the README that any new server answers.
+FIRST_CALL = """\
+curl -N {address}/api/workflows/tour/execute \\
+  -H "X-API-Key: $STUDIO_API_KEY" -H "Content-Type: application/json" \\
+  -H "X-Studio-Stream-Protocol: agent-events-v1" \\
+  -d '{{"stream": true, "includeThinking": true, "includeToolCalls": true, "input": "Show me."}}'"""
 _YEAR = "public, max-age=31536000, immutable"
 
 
@@ -88,11 +98,26 @@ def file_url(name: str) -> str:
 
 
 def home() -> Response:
-    """The way to the page there is, for browsers; nothing for programs, as at any other address that is none."""
+    """What this server is, for browsers; nothing for programs, as at any other address that is none."""
     kinds = request.accept_mimetypes
     if kinds["text/html"] <= kinds["application/json"]:
         abort(404)
-    return Response(status=302, headers={"Location": "capabilities", "Vary": "Accept"})
+    call = FIRST_CALL.format(address=own_address())
+    html = render_template(
+        "home.html", version=__version__, signed_in=_signed_in(), call=call, file_url=file_url
+    )
+    response = Response(html, content_type="text/html; charset=utf-8", headers=HEADERS)
+    response.headers["Cache-Control"] = "no-store"  # who is signed in is for nobody else, nor for later
+    response.headers["Vary"] = "Accept"
+    return response
+
+
+def _signed_in() -> bool:
+    """Whether the owner asks; nobody does while that cannot be known: this page is there all the same."""
+    try:
+        return sessions.standing() == "live"
+    except (StoreFailed, SecretsLocked):
+        return False
 
 
 def capabilities() -> Response:

@@ -179,7 +179,8 @@ def _account(
         "done": done,
         "least": LEAST,
     }
-    return _page("account.html", "Signed in", status, headers, token=csrf.token(session.id), **more)
+    token = csrf.token(session.id)
+    return _page("account.html", "Signed in", status, headers, here="account", token=token, **more)
 
 
 # -- whoever may not see a page ------------------------------------------------------------------------
@@ -237,9 +238,10 @@ def _page(
     headers: t.Mapping[str, str] | None = None,
     *,
     up: str = "",
+    here: str = "",
     **more: t.Any,
 ) -> Response:
-    html = render_template(template, title=title, up=up, file_url=file_url, **more)
+    html = render_template(template, title=title, up=up, here=here, file_url=file_url, **more)
     kept = {name: value for name, value in (headers or {}).items() if name in _KEPT}
     return Response(html, status, content_type="text/html; charset=utf-8", headers={**_HEADERS, **kept})
 

@@ -96,7 +96,7 @@ def test_the_page_is_whole_and_keeps_to_itself(get: t.Any) -> None:
     page = answer.get_data(as_text=True)
     assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=|javascript:", page)
     files = re.findall(r'(?:src|href)="(static/[^"]+)"', page)
-    assert len(files) == 2
+    assert len(files) == 4
     for file in files:
         got = get(path=f"/{file}")
         assert got.status_code == 200
@@ -242,17 +242,6 @@ def test_the_api_is_kept_encoded_and_a_caller_who_has_it_gets_no_more(get: t.Any
     assert application.extensions["studio.capabilities"].current() is kept
     application.extensions["studio"].plugins.listings.generation += 1
     assert application.extensions["studio.capabilities"].current() is not kept
-
-
-def test_the_root_is_the_way_to_the_page_for_browsers_only(get: t.Any) -> None:
-    seen = get(path="/", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
-    assert (seen.status_code, seen.headers["Location"], seen.headers["Vary"]) == (
-        302,
-        "capabilities",
-        "Accept",
-    )
-    for accept in ("*/*", "application/json", ""):
-        assert get(path="/", Accept=accept).get_json()["error"]["code"] == "not_found"
 
 
 def test_a_model_of_no_family_is_refused_by_the_api(get: t.Any) -> None:

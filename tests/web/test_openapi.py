@@ -93,7 +93,7 @@ def test_the_page_has_every_route_and_every_link_leads_somewhere(seen: Seen) -> 
 def test_the_page_has_no_code_of_its_own_and_nothing_from_elsewhere(studio: Studio, seen: Seen) -> None:
     assert seen.inline == []
     for file in seen.files:
-        assert re.fullmatch(r"\.\./static/api_docs\.(?:css|js)\?v=[0-9a-f]{12}|data:,", file)
+        assert re.fullmatch(r"\.\./static/(?:palette|site|api_docs)\.(?:css|js)\?v=[0-9a-f]{12}|data:,", file)
     assert not [link for link in seen.links if "//" in link]
     policy = studio.client.get("/api/docs").headers["Content-Security-Policy"]
     assert "script-src 'self'" in policy

@@ -115,9 +115,10 @@ ROUTES = (
     Operation(
         route="GET /",
         id="home",
-        does="Lead a browser to the pages",
+        does="Show what this server is",
         tag="Pages",
-        answers={302: Answer(says="To `/capabilities`.", headers=("Location",))},
+        says="For whoever prefers HTML to JSON: the way to the other pages, and a first call. Programs get a 404.",
+        answers={200: Answer(says="The page.", media=(HTML,), headers=("Content-Security-Policy", "Vary"))},
         errors={404: ("not_found",)},
     ),
     Operation(
