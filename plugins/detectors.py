@@ -1,23 +1,21 @@
 """The built-in detectors of personal data: e-mail, phone, card, IBAN, CPF and CNPJ, US SSN, IP address.
 
-Law of this room: a detector is linear in its text whatever the text is (patterns run on RE2), prefers what can be
-proved (check digits, allocated ranges) over what only looks alike, and knows no policy: what becomes of a match is
-for its caller to say. Numbers without a check (phone, SSN) are found only in the shapes people write them in.
+Law of this room: a detector is linear in its text whatever the text is, prefers what can be proved (check digits,
+allocated ranges) over what only looks alike, and knows no policy: what becomes of a match is for its caller to say.
+Numbers without a check (phone, SSN) are found only in the shapes people write them in.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import string
 import typing as t
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import accumulate
 
-from plugins.check_digits import is_cnpj, is_cpf, luhn_sums
-
-_DIGITS = frozenset(string.digits)
-_IBAN_SIGNS = frozenset(string.digits + string.ascii_uppercase)
+from plugins.check_digits import is_97_10, is_cnpj, is_cpf, is_luhn, luhn_sums
+from plugins.detecting import ALONE, END, SIGN, Lazy, PatternDetector, made_of, within_word
+from plugins.ip_detector import IpDetector
 
 #: Characters of an IBAN by country; SWIFT's IBAN registry, release 99.
 _IBAN_LENGTHS: t.Final = {
@@ -33,129 +31,42 @@ _IBAN_LENGTHS: t.Final = {
 }  # fmt: skip
 
 
-class _Lazy:
-    """A pattern that is compiled when it is first used, so that a server that redacts nothing does not load RE2."""
-
-    __slots__ = ("_compiled", "_source")
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._compiled: t.Any = None
-
-    def finditer(self, text: str) -> t.Iterator[t.Any]:
-        """As of RE2's own pattern."""
-        found: t.Iterator[t.Any] = self._pattern().finditer(text)
-        return found
-
-    def end(self, text: str) -> int:
-        """Where a match at the very beginning of ``text`` ends; 0 for none."""
-        found = self._pattern().match(text)
-        return 0 if found is None else int(found.end())
-
-    def _pattern(self) -> t.Any:
-        if self._compiled is None:
-            import re2  # type: ignore[import-untyped]  # ships no types
-
-            options = re2.Options()
-            options.log_errors = False  # it would print a line whenever it goes over to its slower way
-            self._compiled = re2.compile(self._source, options)
-        return self._compiled
-
-
-#: From where on the end of a text may be the beginning of a match, which has so many characters at most.
-Holds = Callable[[str, int], int]
-
-
-def made_of(signs: str, first: str) -> Holds:
-    """Of matches made of ``signs`` alone, which begin with one of ``first``."""
-    rest = "".join(sign for sign in signs if sign not in first)
-
-    def holds(text: str, longest: int) -> int:
-        tail = text[-longest - 1 :]
-        return len(text) - len(tail[len(tail.rstrip(signs)) :].lstrip(rest))
-
-    return holds
-
-
-def within_word(text: str, longest: int) -> int:
-    """Of matches without white space."""
-    tail = text[-longest - 1 :]
-    if not tail or tail[-1].isspace():
-        return len(text)
-    return len(text) - len(tail.rsplit(None, 1)[-1])
-
-
-@dataclass(frozen=True, slots=True)
-class PatternDetector:
-    """Candidates of a pattern that stand by themselves and pass a check.
-
-    :ivar longest: most characters of a candidate.
-    :ivar pattern: RE2 pattern of a candidate.
-    :ivar begins: see :data:`Holds`. :ivar signs, fewest: every match has so many of these.
-    :ivar check: whether the candidate's text is what it looks like.
-    :ivar separators: signs inside a candidate at which it may end early, for patterns that may take in what follows.
-    """
-
-    name: str
-    longest: int
-    pattern: _Lazy
-    begins: Holds
-    fewest: int
-    signs: str = string.digits
-    check: Callable[[str], bool] = bool
-    separators: str = ""
-
-    def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """See :class:`plugins.spec.Detector`."""
-        for match in self.pattern.finditer(text):
-            start, end = match.span()
-            yield from self._at(text, start, end)
-            # The pattern goes on behind its match; what begins inside of it is looked at here.
-            for inner in range(start + 1, end):
-                if not text[inner - 1].isalnum():
-                    size = self.pattern.end(text[inner : inner + self.longest + 1])
-                    if size:
-                        yield from self._at(text, inner, inner + size)
-
-    def _at(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-        while end > start:
-            # RE2 cannot look around: the neighbours are looked at here.
-            if _stands_alone(text, start, end) and self.check(text[start:end]):
-                yield start, end
-                return
-            end = max((text.rfind(sign, start, end) for sign in self.separators), default=start)
-
-    def holds(self, text: str) -> int:
-        """See :class:`plugins.spec.Detector`."""
-        return self.begins(text, self.longest)
-
-
 class EmailDetector:
-    """E-mail addresses, by hand: a pattern with the letters of all scripts takes 35 MB and a third of a second."""
+    """E-mail addresses, with letters of all scripts."""
 
     name = "email"
     #: Most signs before the ``@``, of a label, of the last label; most labels before that.
     _LOCAL, _LABEL, _LAST, _LABELS = 64, 63, 24, 4
     longest = _LOCAL + 1 + _LABELS * (_LABEL + 1) + _LAST
     signs = "@"
-    _INSIDE = frozenset("._%+'-")
+    _INSIDE = "._%+'-"
+    _NAME = string.ascii_letters + string.digits + _INSIDE
+    _PARTS = re.compile(rf"[{_INSIDE}]")
+    #: The sign with a domain behind it, the longest one, in a text with spaces for underscores: no domain has those.
+    _AT = Lazy(
+        rf"@(?<=[\w {_INSIDE}]@)(?=((?:[\w-]{{1,{_LABEL}}}+\.){{1,{_LABELS}}}[^\W\d_]{{2,{_LAST}}}{END}))"
+    )
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """See :class:`plugins.spec.Detector`. Behind each sign inside of a name another name may begin."""
-        at = text.find("@")
-        while at >= 0:
-            end = self._end(text, at + 1)
+        for match in self._AT().finditer(text.replace("_", " ")):
+            at = match.start()
+            # Among the digits of other scripts are some that the pattern takes for letters.
+            end = match.end(1) if match[1].isascii() else self._end(text, at + 1)
             if end:
-                yield from ((start, end) for start in self._starts(text, at))
-            at = text.find("@", at + 1)
+                for start in self._starts(text, at):
+                    yield start, end
 
     def _starts(self, text: str, at: int) -> Iterator[int]:
-        first, least = at, max(0, at - self._LOCAL)
-        while first > least and (text[first - 1].isalnum() or text[first - 1] in self._INSIDE):
-            first -= 1
-        for start in range(first, at):
-            if start == 0 or not text[start - 1].isalnum():
-                yield start
+        least = max(0, at - self._LOCAL)
+        head = text[least:at].rstrip(self._NAME)
+        while head and head[-1].isalnum():  # of another script
+            head = head[:-1].rstrip(self._NAME)
+        first = least + len(head)
+        if first < at and not (first and text[first - 1].isalnum()):
+            yield first
+        for sign in self._PARTS.finditer(text, first, at - 1):
+            yield sign.end()
 
     def _end(self, text: str, start: int) -> int:
         """Where the longest domain that begins at ``start`` ends; 0 when none does."""
@@ -188,44 +99,95 @@ class EmailDetector:
         return start
 
 
+class PhoneDetector:
+    """Phone numbers, in the shapes people write."""
+
+    name = "phone"
+    longest = 2 + 14 * 4
+    signs, fewest = string.digits, 8
+    _SHAPES = Lazy(
+        rf"[0-9+(]{ALONE}(?=("
+        r"(?<=\+)[0-9](?:[ ./-]?\(?[0-9]\)?){7,14}"  # with a country code
+        r"|(?:(?<=\()[2-9][0-9]{2}|(?<=[2-9])[0-9]{2})\)?[ .-][2-9][0-9]{2}[ .-][0-9]{4}"  # North America
+        r"|(?<=\()[1-9][0-9]\) ?9?[0-9]{4}[ -]?[0-9]{4}"  # Brazil
+        r"|(?<=0)[1-9](?:[ .][0-9]{2}){4}"  # France
+        r"|(?<=0)[1-9][0-9]{1,3}(?:[ /-][0-9]{1,4}){2,4}"  # with a trunk zero; a date has no third digit there
+        r"))"
+    )
+    #: At such a sign a number may end before its shape does, which may have taken in what follows.
+    _SEPARATORS = " -./"
+    _OTHERS = str.maketrans("", "", "+()" + _SEPARATORS)
+    _HOLDS = staticmethod(made_of(string.digits + "+()" + _SEPARATORS, string.digits + "+("))
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """See :class:`plugins.spec.Detector`."""
+        for match in self._SHAPES().finditer(text):
+            start, end = match.start(), match.end(1)
+            if text[end : end + 1].isalnum():
+                end = self._shorter(text, start, end)
+            # As many digits as a number can have (E.164: at most 15).
+            while (digits := len(text[start:end].translate(self._OTHERS))) > 15:
+                end = self._shorter(text, start, end)
+            if digits >= self.fewest:
+                yield start, end
+
+    def holds(self, text: str) -> int:
+        """See :class:`plugins.spec.Detector`."""
+        return self._HOLDS(text, self.longest)
+
+    def _shorter(self, text: str, start: int, end: int) -> int:
+        return max(start, *(text.rfind(sign, start, end) for sign in self._SEPARATORS))
+
+
 class CardDetector:
     """Payment card numbers: 13 to 19 digits, in groups of two or more or in one, with the Luhn check digit."""
 
     name = "card"
     longest = 19 + 8
     signs, fewest = string.digits, 13
-    _RUN = re.compile(r"[0-9]{2,}(?:[ -][0-9]{2,})*")
+    _RUN = re.compile(r"[0-9](?=[0-9 -]{12})[0-9]+(?:[ -][0-9]{2,})*")
     _HOLDS = staticmethod(made_of(string.digits + " -", string.digits))
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """See :class:`plugins.spec.Detector`. Among other numbers any group can be the first or last."""
         for match in self._RUN.finditer(text):
             start, end = match.span()
-            if end - start >= 13:
-                yield from self._within(text, start, end)
+            if end - start < 13:
+                continue
+            groups = match[0].replace("-", " ").split(" ")
+            if len(groups) > 1:
+                yield from self._among(text, start, end, groups)
+            elif end - start <= 19 and is_luhn(match[0]) and _stands_alone(text, start, end):
+                yield start, end
 
     def holds(self, text: str) -> int:
         """See :class:`plugins.spec.Detector`."""
         return self._HOLDS(text, self.longest)
 
     @staticmethod
-    def _within(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-        at = [i for i in range(start, end) if text[i] in _DIGITS]
-        if len(at) < 13:
+    def _among(text: str, start: int, end: int, groups: list[str]) -> Iterator[tuple[int, int]]:
+        """Of groups with one sign between them, from ``start`` to ``end``."""
+        digits = "".join(groups)
+        if len(digits) < 13:
             return
-        starts = [n for n, i in enumerate(at) if n == 0 or at[n - 1] != i - 1]
-        ends = {n + 1 for n, i in enumerate(at) if n + 1 == len(at) or at[n + 1] != i + 1}
-        digits = "".join(text[i] for i in at)
+        bounds = [0, *accumulate(map(len, groups))]
+        # To the place among the digits that of the group that ends there, or begins.
+        group_of = dict(zip(bounds, range(len(bounds)), strict=True))
+        begins = bounds[start > 0 and text[start - 1].isalnum() : -1]
+        ends = set(bounds[1:-1] if text[end : end + 1].isalnum() else bounds[1:])
         sums = luhn_sums(digits)
-        for first in starts:
-            for last in range(first + 19, first + 12, -1):
-                if last not in ends or (sums[last % 2][last] - sums[last % 2][first]) % 10:
-                    continue
-                if digits.count(digits[first], first, last) == last - first:  # one digit repeated
-                    continue
-                if _stands_alone(text, at[first], at[last - 1] + 1):
-                    yield at[first], at[last - 1] + 1
-                    break
+        found: dict[int, int] = {}
+        for size in range(13, 20):  # of one place the longest is kept
+            for firsts in ([first for first in begins if first % 2 == odd] for odd in (0, 1)):
+                if firsts:
+                    total = sums[(firsts[0] + size) % 2]
+                    for first in [
+                        f for f in firsts if f + size in ends and not (total[f + size] - total[f]) % 10
+                    ]:
+                        if digits.count(digits[first], first, first + size) < size:  # not one digit repeated
+                            found[first] = first + size
+        for first, last in sorted(found.items()):
+            yield start + first + group_of[first], start + last + group_of[last] - 1
 
 
 class IbanDetector:
@@ -234,20 +196,26 @@ class IbanDetector:
     name = "iban"
     longest = max(_IBAN_LENGTHS.values()) + max(_IBAN_LENGTHS.values()) // 4
     signs, fewest = string.digits, 2
-    _HEAD = re.compile(r"[A-Za-z]{2}[0-9]{2}")
+    #: The first digit of a head.
+    _HEAD = Lazy(rf"[0-9](?<=[A-Za-z]{{2}}.)[0-9](?<!{SIGN}.{{4}})")
+    #: What follows a head, by how many signs it has. The two others are written in capitals as I and S are.
+    _RESTS: t.ClassVar = {
+        length: Lazy(
+            rf"(?: ?[A-Za-z0-9ıſ]{{4}}){{{length // 4 - 1}}}(?: ?[A-Za-z0-9ıſ]{{{length % 4}}})?{END}"
+        )
+        for length in set(_IBAN_LENGTHS.values())
+    }
     #: A head and what may follow it, or the beginning of a head, at the end of a text.
     _OPEN = re.compile(r"(?<![^\W_])(?:[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*|[A-Za-z]{1,2}[0-9]?)\Z")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """See :class:`plugins.spec.Detector`."""
-        for match in self._HEAD.finditer(text):
-            start = match.start()
+        for match in self._HEAD().finditer(text):
+            start = match.start() - 2
             length = _IBAN_LENGTHS.get(text[start : start + 2].upper())
-            if length is None:
-                continue
-            end, signs = _grouped(text, start, length)
-            if _stands_alone(text, start, end) and _is_iban(signs, length):
-                yield start, end
+            found = None if length is None else self._RESTS[length]().match(text, start + 4)
+            if found is not None and is_97_10(text[start : found.end()].replace(" ", "").upper()):
+                yield start, found.end()
 
     def holds(self, text: str) -> int:
         """See :class:`plugins.spec.Detector`."""
@@ -256,24 +224,41 @@ class IbanDetector:
         return len(text) if found is None else found.start()
 
 
-def _grouped(text: str, start: int, length: int) -> tuple[int, str]:
-    """``length`` signs from ``start`` on, a space after every fourth left out; where they end, and they."""
-    signs: list[str] = []
-    at = start
-    while at < len(text) and len(signs) < length:
-        sign = text[at].upper()
-        if sign in _IBAN_SIGNS:
-            signs.append(sign)
-        elif not (sign == " " and len(signs) % 4 == 0 and text[at - 1] != " "):
-            break
-        at += 1
-    return at, "".join(signs)
+def _before(parts: tuple[tuple[str, str], ...], tail: str) -> str:
+    """A pattern of what ends where it is looked at: ``tail``, and before it all parts, the first of them the last.
+
+    A look behind takes patterns of one length only, so each way to leave out separators is one, with its own group.
+    """
+    if not parts:
+        return rf"(?<!{SIGN}{tail})()"
+    (part, separator), *others = parts
+    ways = (part + each + tail for each in ("", separator))
+    return f"(?:{'|'.join(rf'(?<={way}){_before(tuple(others), way)}' for way in ways)})"
 
 
-def _is_iban(signs: str, length: int) -> bool:
-    if len(signs) != length:
-        return False
-    return int("".join(str(int(sign, 36)) for sign in signs[4:] + signs[:4])) % 97 == 1
+class CnpjDetector:
+    """CNPJ: twelve letters or digits and two check digits, with or without each of the usual separators."""
+
+    name = "cnpj"
+    longest = 18
+    signs, fewest = string.digits, 2
+    _ANY = "[0-9A-Za-z]"
+    _PARTS = ((f"{_ANY}{{4}}", "-"), (f"{_ANY}{{3}}", "/"), (f"{_ANY}{{3}}", "[.]"), (f"{_ANY}{{2}}", "[.]"))
+    #: From its last digit: what is in a text by the thousand are letters and digits, and few are at the end of a word.
+    _SHAPE = Lazy(rf"[0-9]{END}(?<=[0-9]{{2}}){_before(_PARTS, '[0-9]{2}')}")
+    #: Characters by group: each of four separators is there or not.
+    _SIZES = tuple(14 + ways.bit_count() for ways in range(16))
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """See :class:`plugins.spec.Detector`."""
+        for match in self._SHAPE().finditer(text):
+            start, end = match.end() - self._SIZES[(match.lastindex or 1) - 1], match.end()
+            if is_cnpj(text[start:end]):
+                yield start, end
+
+    def holds(self, text: str) -> int:
+        """See :class:`plugins.spec.Detector`."""
+        return within_word(text, self.longest)
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
@@ -287,86 +272,31 @@ def _is_ssn(text: str) -> bool:
     return area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
 
 
-def _is_ip(text: str) -> bool:
-    """Whether a candidate is an address: of the shape of one, most are told without taking them apart."""
-    colons = text.count(":")
-    if not colons:
-        parts = text.split(".")
-        return len(parts) == 4 and all((part == "0" or part[0] != "0") and int(part) < 256 for part in parts)
-    if "::" not in text:
-        if colons != (6 if "." in text else 7) or ":" in (text[0], text[-1]):
-            return False
-        if "." not in text:
-            return True
-    if not any(sign in string.hexdigits for sign in text):
-        return False
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_phone(text: str) -> bool:
-    """Whether a candidate has as many digits as a number can have (E.164: at most 15)."""
-    return 8 <= sum(sign in _DIGITS for sign in text) <= 15
-
-
-_PHONE_SIGNS = string.digits + "+()-./ "
-
-PHONE = PatternDetector(
-    "phone",
-    2 + 14 * 4,
-    _Lazy(
-        r"\+[0-9](?:[ ./-]?\(?[0-9]\)?){7,14}"  # with a country code
-        r"|\(?[2-9][0-9]{2}\)?[ .-][2-9][0-9]{2}[ .-][0-9]{4}"  # North America
-        r"|\([1-9][0-9]\) ?9?[0-9]{4}[ -]?[0-9]{4}"  # Brazil
-        r"|0[1-9](?:[ .][0-9]{2}){4}"  # France
-        r"|0[1-9][0-9]{1,3}(?:[ /-][0-9]{1,4}){2,4}"  # with a trunk zero; a date has no third digit there
-    ),
-    made_of(_PHONE_SIGNS, string.digits + "+("),
-    8,
-    check=_is_phone,
-    separators=" -./",
-)
 CPF = PatternDetector(
     "cpf",
     14,
-    _Lazy(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}"),
+    Lazy(rf"[0-9]{ALONE}(?=([0-9]{{2}}\.?[0-9]{{3}}\.?[0-9]{{3}}-?[0-9]{{2}}{END}))"),
     made_of(string.digits + ".-", string.digits),
     11,
-    check=is_cpf,
-)
-CNPJ = PatternDetector(
-    "cnpj",
-    18,
-    _Lazy(r"[0-9A-Za-z]{2}\.?[0-9A-Za-z]{3}\.?[0-9A-Za-z]{3}/?[0-9A-Za-z]{4}-?[0-9]{2}"),
-    within_word,
-    2,
-    check=is_cnpj,
+    is_cpf,
 )
 SSN = PatternDetector(
     "us-ssn",
     11,
-    _Lazy(r"[0-9]{3}(?:-[0-9]{2}-| [0-9]{2} )[0-9]{4}"),
+    Lazy(rf"[0-9]{ALONE}(?=([0-9]{{2}}(?:-[0-9]{{2}}-| [0-9]{{2}} )[0-9]{{4}}{END}))"),
     made_of(string.digits + " -", string.digits),
     9,
-    check=_is_ssn,
-)
-IP = PatternDetector(
-    "ip",
-    4 + 7 * 5 + 3 * 4,
-    _Lazy(
-        r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[0-9]{1,3}){3}"
-        r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
-        r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}"
-    ),
-    made_of(string.hexdigits + ":.", string.hexdigits + ":"),
-    2,
-    ":.",
-    _is_ip,
-    ":",
+    _is_ssn,
 )
 
 #: In the order they are tried; each by its own name.
-DETECTORS = (EmailDetector(), PHONE, CardDetector(), IbanDetector(), CPF, CNPJ, SSN, IP)
+DETECTORS = (
+    EmailDetector(),
+    PhoneDetector(),
+    CardDetector(),
+    IbanDetector(),
+    CPF,
+    CnpjDetector(),
+    SSN,
+    IpDetector(),
+)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
-import string
 import typing as t
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from plugins import detectors
 from plugins.check_digits import luhn_sums
 from plugins.detectors import DETECTORS
 from plugins.spec import Detector
 from plugins.spec.detectors import finds
+from tests.plugins.plain_detectors import found_by
+from tests.redaction.samples import SAMPLES
 
 BY_NAME: dict[str, Detector] = {detector.name: detector for detector in DETECTORS}
 
@@ -111,21 +109,32 @@ def test_a_search_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-@settings(suppress_health_check=[HealthCheck.filter_too_much])
-@given(
-    st.lists(st.sampled_from(["1", "0", "ab", "ffff", "::", ":", ".", "255", "256", "01"]), max_size=16).map(
-        "".join
-    )
+#: Parts of what is found, whole samples, and what stands between them.
+_BITS = "1|0|00|12|4111 1111 |ab|ffff|::|:|.|255|256|1.2.3.4|01|DE89 |BE00|@|a@|b.io|.com|_|é|²|ı| |-|/|(|)|+|.c.c.c.c"
+_PARTS = st.sampled_from(
+    [*(sample for samples in SAMPLES.values() for sample in samples), *_BITS.split("|"), "a" * 63, "x" * 24]
 )
-def test_what_has_the_shape_of_an_address_is_one_where_the_standard_library_says_so(text: str) -> None:
-    shape = r"(?:[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7})?(?:(?:^|\.)[0-9]{1,3}(?:\.[0-9]{1,3}){2,3})?"
-    assume(re.fullmatch(shape, text) and any(sign in string.hexdigits for sign in text))
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        assert not detectors._is_ip(text)
-    else:
-        assert detectors._is_ip(text)
+#: Signs of which each kind is made, so that short texts come near to it.
+_ALPHABETS = (
+    "0123456789 .-/:()+@aFzDEé_",
+    "01:.af",
+    "f1::.",
+    "0123-. ",
+    "@.a_-é²1",
+    "AB01./-",
+    "DE89ı ",
+    "+ 019()-",
+)
+RANDOM = st.lists(_PARTS, max_size=12).map("".join) | st.sampled_from(_ALPHABETS).flatmap(
+    lambda signs: st.text(alphabet=signs, max_size=120)
+)
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: t.cast(Detector, detector).name)
+@settings(max_examples=150)
+@given(text=RANDOM)
+def test_it_finds_what_its_shape_and_check_say_of_each_place(detector: Detector, text: str) -> None:
+    assert list(detector.find(text)) == found_by(detector.name, text)
 
 
 @given(st.text(alphabet="0459", min_size=13, max_size=30), st.integers(0, 17), st.integers(13, 19))
