@@ -81,6 +81,15 @@ def dumps(value: t.Any) -> bytes:
     return data
 
 
+def canonical(value: t.Any) -> bytes:
+    """JSON that is the same for values that are the same: members are in order of their names. For comparing, not for
+    reading.
+
+    :param value: as :func:`loads` gives it.
+    """
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
 def loads(data: bytes | str) -> t.Any:
     """Strict JSON to Python.
 

@@ -82,7 +82,7 @@ class RunRegistry:
                 self._tasks += [
                     spawn_service(self._carry_on),
                     spawn_service(self._every, LOGS_S, self._sweep_logs, "deleting old logs of durable runs"),
-                    spawn_service(self._every, LOGS_S, self._sweep_kept, "deleting old files and audit rows"),
+                    spawn_service(self._every, LOGS_S, self._sweep_kept, "deleting what is too old"),
                 ]
             self._tasks += self._services.observing.open(self._services)
 
@@ -273,8 +273,9 @@ class RunRegistry:
 
     def _sweep_kept(self) -> None:
         store, days = self._services.store, self._services.settings.audit_days
-        while store.files.sweep():
-            pass  # there may be more
+        for kept in (store.files, store.idempotency):
+            while kept.sweep():
+                pass  # there may be more
         before = first_id("aud", self._services.clock.now_ms() - days * 86_400_000)
         while days and store.audit.forget_before(before):
             pass
@@ -283,6 +284,7 @@ class RunRegistry:
         lost = self._services.store.runs.fail_lost(DEAD_AFTER_S)
         if lost:
             log.warning("%d run(s) of a process that died are now failed (worker_lost)", lost)
+        self._services.store.idempotency.settle()
 
 
 def _shut_down(run: Run) -> None:

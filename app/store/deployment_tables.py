@@ -134,3 +134,20 @@ files = Table(
 )
 Index("ix_files_key_id", files.c.key_id, files.c.id)
 Index("ix_files_expires_at", files.c.expires_at)
+
+#: Which run a start with an ``Idempotency-Key`` has begun. Both hashes are of what the client sent; neither its key nor
+#: its body is here. ``owner_id``: the process that is to start the run. ``workflow_id`` and ``chat_id``: with what the
+#: row goes before its time; NULL where that is nowhere in the database, as of a plugin's graph.
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("key_hash", LargeBinary, primary_key=True),
+    Column("body_hash", LargeBinary, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("owner_id", Text, nullable=False),
+    Column("workflow_id", Text, ForeignKey("workflows.id", ondelete="CASCADE")),
+    Column("chat_id", Text, ForeignKey("chats.id", ondelete="CASCADE")),
+    Column("expires_at", BigInteger, nullable=False),
+)
+for _column in ("workflow_id", "chat_id", "expires_at"):
+    Index(f"ix_idempotency_{_column}", idempotency.c[_column])

@@ -144,9 +144,9 @@ class Lost:
             .where(r.ended_at.is_(None), r.owner_id.is_not(None))
             .distinct()
         )
-        self._owners = backend.prepare(
-            select(owners.c.id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
-        )
+        told = (owners.c.id, owners.c.place, owners.c.pid, owners.c.born, owners.c.beat)
+        self._owners = backend.prepare(select(*told))
+        self._owner = backend.prepare(select(*told).where(owners.c.id == bindparam("owner")))
 
     def look(self, older_than_s: float) -> tuple[list[Ref], list[Ref]]:
         """The owners that are gone: first those that have open runs, then those that have none.
@@ -163,6 +163,15 @@ class Lost:
         gone = [_ref(row) for row in idle if watch.lost(*_owner(row), max(older_than_s, _FORGET_S))]
         self._beats = {ref["owner"]: ref["beat"] for ref in lost}
         return lost, gone
+
+    def is_gone(self, owner_id: str, older_than_s: float) -> bool:
+        """Whether one owner is gone; see :meth:`look`, which also keeps an eye on those elsewhere.
+
+        :raises StoreFailed: the database cannot be read.
+        """
+        watch = self._watch = self._watch or Watch()
+        found = self._backend.rows(self._owner, {"owner": owner_id})
+        return watch.lost(*(_owner(found[0]) if found else (owner_id, None, None)), older_than_s)
 
     def beat(self, owner_id: str) -> int | None:
         """The heartbeat with which the last look found an owner lost; None when it did not."""

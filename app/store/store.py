@@ -19,6 +19,7 @@ from app.store.decisions import Decisions
 from app.store.documents import Documents
 from app.store.durable import Durable
 from app.store.files import Files
+from app.store.idempotency import Idempotency
 from app.store.keys import Keys
 from app.store.memories import Memories
 from app.store.owner import Owner
@@ -53,6 +54,7 @@ class Store:
     :ivar spending: :class:`app.store.spending.Spending`.
     :ivar audit: :class:`app.store.audit.Audit`.
     :ivar files: :class:`app.store.files.Files`.
+    :ivar idempotency: :class:`app.store.idempotency.Idempotency`.
     :ivar owner: :class:`app.store.owner.Owner`.
     :ivar owner_id: the owner of runs whose row names none.
     """
@@ -87,6 +89,7 @@ class Store:
         self.owner = Owner(self._backend, self._writer, self._catalog, clock)
         self.chats = Chats(self._backend, self._writer, self._catalog, clock)
         self.chat_codes = ChatCodes(self._backend, self._writer, clock)
+        self.idempotency = Idempotency(self._backend, self._writer, heartbeat, lost, clock, self.owner_id)
         self.generation = self._catalog.generation
 
     def open(self) -> None:

@@ -16,7 +16,7 @@ if t.TYPE_CHECKING:
 
 def install(app: Flask, services: Services) -> None:
     """Put every route, check and handler on ``app``."""
-    from app.web import auth, chat_gates, chat_origins, errors, http, limits
+    from app.web import auth, chat_gates, chat_origins, claims, errors, http, limits
 
     app.url_map.merge_slashes = False  # a doubled slash is a wrong path, not a redirect
     errors.install(app)
@@ -24,6 +24,7 @@ def install(app: Flask, services: Services) -> None:
     http.install(app)
     auth.install(app, services.store)
     limits.install(app, services)
+    claims.install(app)
     _install_owner(app)
     chat_gates.install(app)
     _install_runs(app, services)

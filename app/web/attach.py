@@ -29,7 +29,7 @@ from app.web.errors import forbidden, not_found
 from app.web.graph_reader import graph_events
 from app.web.held import PausedRun, held
 from app.web.http import read_query
-from app.web.negotiation import joins_blocks
+from app.web.negotiation import PROTOCOL, joins_blocks
 from app.web.runs import carried
 from app.web.sight import KEYED, Sight
 from app.web.told import Told, of_record, of_run, of_stored_log
@@ -75,12 +75,12 @@ class Attacher:
             if here is not None:
                 _check(run_id, here.request.key_id)
                 return self._tell(of_run(here), query, sight)
-            row = self._row(run_id)
+            row = self.row(run_id)
             self._check_room()
             passed = relay.respond(self._services, row["owner_id"], run_id, path)
             if passed is not None:
                 return passed
-            row = self._row(run_id)
+            row = self.row(run_id)
             if row["status"] not in _LIVE:
                 return self._tell(self._recorded(row), query, sight)
             # What a process that has gone left behind is taken up by another one, in a moment.
@@ -90,8 +90,11 @@ class Attacher:
 
     # -- a run of another process, or of another time ----------------------------------------
 
-    def _row(self, run_id: str) -> dict[str, t.Any]:
-        """:raises ApiError: 404 unknown, or not the caller's."""
+    def row(self, run_id: str) -> dict[str, t.Any]:
+        """The row of a run, also of one that another process has just started.
+
+        :raises ApiError: 404 unknown, or not the caller's.
+        """
         runs = self._services.store.runs
         row = runs.get(run_id)
         for _ in range(_LOOKS):
@@ -103,6 +106,14 @@ class Attacher:
             raise not_found("run", run_id)
         _check(run_id, row["key_id"])
         return row
+
+    def told(self, run_id: str) -> Told:
+        """What this process can tell of a run that it carries, or that is over or waits for people.
+
+        :raises ApiError: 404 unknown, or not the caller's.
+        """
+        here = carried(run_id) or self._services.runs.ended(run_id)
+        return self._recorded(self.row(run_id)) if here is None else of_run(here)
 
     def _young(self, run_id: str) -> bool:
         return abs(self._services.clock.now_ms() - time_of(run_id)) < _YOUNG_MS
@@ -160,6 +171,20 @@ class Attacher:
         if len(streaming.service(current_app)) >= 2 * self._services.settings.max_streams:
             message = "Too many streams are open here (twice STUDIO_MAX_STREAMS); try again."
             raise ApiError(503, "at_capacity", message, headers={"Retry-After": "5"})
+
+
+def events_path(run_id: str, query: AttachQuery, sight: Sight) -> str:
+    """What another process of this host is asked for the same stream."""
+    flags = {  # of a visitor his chat decides
+        "includeThinking": query.include_thinking and not sight.public,
+        "includeToolCalls": query.include_tool_calls and query.protocol == PROTOCOL and not sight.public,
+    }
+    asked = "".join(f"&{name}=true" for name, wanted in flags.items() if wanted)
+    if query.protocol == "runs":
+        asked += f"&events={query.events}"
+    if query.after:
+        asked = f"&after={run_id}:{query.after}{asked}"
+    return f"{sight.runs_url}/{run_id}/events?protocol={query.protocol}{asked}"
 
 
 def _elsewhere(run_id: str) -> ApiError:

@@ -15,19 +15,23 @@ from flask import Blueprint, Flask, Response, request
 
 from app.engine.redaction import kept_name
 from app.engine.run_request import RunRequest
-from app.errors import ApiError, Problem
+from app.errors import ApiError, Problem, ValidationFailed
 from app.redaction.loading import policy_of
+from app.schemas.attach import AttachQuery
 from app.schemas.chat_message import load_message
 from app.store.threads import ThreadRow
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
-from app.web import chat_files, streaming, waiting
+from app.web import chat_files, claims, streaming, visitors, waiting
 from app.web.accept import takes_no_stream
 from app.web.chat_config import Chat, door, sight_of
 from app.web.chat_gates import Visitor
-from app.web.http import MAX_BODY, read_object, refuse_idempotency_key
+from app.web.chat_runs import for_visitor
+from app.web.http import MAX_BODY, read_object
 from app.web.limits import network
-from app.web.negotiation import Negotiation, negotiate
+from app.web.negotiation import PROTOCOL, Negotiation, negotiate
+from app.web.repeats import Repeats
 from app.web.starting import let_visitor_start
+from app.web.told import selected
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -54,12 +58,27 @@ class _Message:
     is_named: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """A message that was sent before, and whose run was begun then; see :class:`_Message`.
+
+    :ivar sent: it, as it came.
+    """
+
+    run_id: str
+    sent: dict[str, t.Any]
+    agreed: Negotiation
+    json: bool
+    is_named: bool
+
+
 class Talk:
     """The view, with what it needs at hand."""
 
     def __init__(self, app: Flask, services: Services) -> None:
         self._services = services
         self._door = door(app)
+        self._repeats = Repeats(services)
         self._large: list[str] = []
 
     def __call__(self, slug: str) -> Response:
@@ -72,21 +91,24 @@ class Talk:
             message = self._taken_in(chat, read_object(MAX_MESSAGE))
         return self._answer(chat, message)
 
-    def _taken_in(self, chat: Chat, sent: dict[str, t.Any]) -> _Message:
-        """A message that may start its run, and has entered its conversation.
+    def _taken_in(self, chat: Chat, sent: dict[str, t.Any]) -> _Message | _Again:
+        """A message that may start its run, and has entered its conversation; or one that is repeated.
 
         :raises ApiError: every one there is.
         """
         visitor = self._door.let_in(chat, sent)
-        refuse_idempotency_key()
         body = load_message(sent)
-        files = chat_files.read(chat, body.files)
+        asked = _claimed(chat, visitor, sent)
         json = takes_no_stream(request.environ.get("HTTP_ACCEPT", ""))
         agreed = negotiate(request.environ, lenient=True)
+        is_named = body.conversation_id is not None
+        if asked.is_repeat:
+            return _Again(asked.run_id, sent, agreed, json, is_named)
+        files = chat_files.read(chat, body.files)
         self._door.check_ready(chat)
         address = network()
         budgets = let_visitor_start(self._services, chat.row, visitor, chat.found, address)
-        thread = self._thread(chat, visitor, body.conversation_id)
+        thread = self._thread(chat, visitor, body.conversation_id, asked.run_id)
         try:
             kept = chat_files.keep(self._services, chat, visitor, files)
         except BaseException:
@@ -95,9 +117,11 @@ class Talk:
         given = {"message": body.input, "conversationId": thread.name, "files": kept}
         run_request = _run_request(chat, visitor, thread, given)
         run_request = replace(run_request, origin=_origin(chat, agreed, json), budgets=budgets)
-        return _Message(run_request, agreed, json, address, is_named=body.conversation_id is not None)
+        return _Message(run_request, agreed, json, address, is_named)
 
-    def _answer(self, chat: Chat, message: _Message) -> Response:
+    def _answer(self, chat: Chat, message: _Message | _Again) -> Response:
+        if isinstance(message, _Again):
+            return self._repeated(chat, message)
         response = self._wait(chat, message) if message.json else self._stream(chat, message)
         if not message.is_named:
             response.headers["X-Conversation-Id"] = str(message.run_request.conversation_id)
@@ -118,13 +142,13 @@ class Talk:
 
     # -- the run -----------------------------------------------------------------------------
 
-    def _thread(self, chat: Chat, visitor: Visitor, name: str | None) -> ThreadRow:
+    def _thread(self, chat: Chat, visitor: Visitor, name: str | None, run_id: str) -> ThreadRow:
         """The conversation, which a new run has now to itself. Another visitor's of the same name is another one.
 
         :raises ApiError: 409 ``thread_busy`` or ``thread_paused``.
         """
-        threads, clock = self._services.store.threads, self._services.clock
-        run_id, name = clock.new_id("run"), name or clock.new_id("conv")
+        threads = self._services.store.threads
+        name = name or self._services.clock.new_id("conv")
         name = kept_name(self._services, chat.found.workflow, policy_of(chat.row.redact), name)
         thread = threads.named(chat.found.workflow_id, visitor.subject, name, run_id, alone=True)
         if thread.run_id == run_id:
@@ -161,6 +185,47 @@ class Talk:
                 self._services.store.threads.leave(run_request.thread)
             raise
         return waiting.answer_of(run, reader, chat.selections, chat.rights, url)
+
+    # -- once more ---------------------------------------------------------------------------
+
+    def _repeated(self, chat: Chat, again: _Again) -> Response:
+        """The answer of the run that the message has started before, as this visitor may see it."""
+        with for_visitor(again.run_id):
+            response = self._repeats.passed_on(again.run_id, again.sent) or self._told(chat, again)
+            if not again.is_named and response.status_code < 400:
+                name = self._repeats.row(again.run_id)["conversation_id"]
+                response.headers["X-Conversation-Id"] = str(name)
+        return response
+
+    def _told(self, chat: Chat, again: _Again) -> Response:
+        sight, live = sight_of(chat), again.agreed.negotiated
+        if again.json:
+            return self._repeats.answer(
+                again.run_id,
+                chat.rights,
+                lambda row: selected(row["origin"]) or chat.selections,
+                sight.runs_url,
+            )
+        query = AttachQuery(PROTOCOL if live else "agent-text", live, live, "full", 0, "after")
+        return self._repeats.stream(again.run_id, query, again.agreed.echo, sight)
+
+
+def _claimed(chat: Chat, visitor: Visitor, sent: Mapping[str, t.Any]) -> claims.Start:
+    """What a message is to start, or has started.
+
+    :raises ApiError: see :func:`app.web.claims.claim`; 400 ``not_supported``: who sends it could not be recognised by
+        a repeat.
+    """
+    if claims.is_sent() and not visitors.is_known(chat.row):
+        problem = Problem(
+            claims.HEADER,
+            "needs a visitor who is known already; call GET /api/chat/{slug}, or POST …/session, and send back the "
+            "cookie or X-Studio-Visitor it answers with, or leave the key out",
+        )
+        raise ValidationFailed([problem], code="not_supported")
+    # What gets a visitor in is said once, and is no part of what he says.
+    said = {name: value for name, value in sent.items() if name not in ("password", "email")}
+    return claims.claim("message", visitor.subject, said, chat_id=chat.row.id)
 
 
 def _run_request(chat: Chat, visitor: Visitor, thread: ThreadRow, given: Mapping[str, t.Any]) -> RunRequest:

@@ -79,20 +79,20 @@ class Visits:
             raise ValidationFailed([*problems, Problem("protocol", "there are agent-events-v1, agent-text")])
         if sent["protocol"] == "agent-events-v1":  # the chat decides what is shown
             sent |= {"includeThinking": "true", "includeToolCalls": "true"}
-        with _visitors(run_id):
+        with for_visitor(run_id):
             query = load_attach(sent, problems, run_id, request.environ.get("HTTP_LAST_EVENT_ID", ""))
             return self._attacher.attach(run_id, query, sight=sight_of(chat))
 
     def cancel(self, slug: str, run_id: str) -> Response:
         """Ask a run to stop."""
         self._enter(slug)
-        with _visitors(run_id):
+        with for_visitor(run_id):
             return runs.cancel(run_id)
 
     def resume(self, slug: str, run_id: str) -> Response:
         """Answer what a run asks, and follow how it goes on."""
         chat = self._enter(slug)
-        with _visitors(run_id):
+        with for_visitor(run_id):
             return self._resumer.visit(run_id, sight_of(chat), VISITOR)
 
     def conversation(self, slug: str, conversation: str) -> Response:
@@ -174,7 +174,7 @@ def _error(error: Mapping[str, t.Any] | None) -> dict[str, str] | None:
 
 
 @contextmanager
-def _visitors(run_id: str) -> Iterator[None]:
+def for_visitor(run_id: str) -> Iterator[None]:
     """Inside, errors say to a visitor what he may know."""
     try:
         yield

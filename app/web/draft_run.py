@@ -15,14 +15,15 @@ from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.attach import AttachQuery
 from app.schemas.paths import did_you_mean
 from app.schemas.requests import DraftRunBody, load_draft_run
-from app.web import drafts, files, runs, starting, streaming, waiting
+from app.web import claims, drafts, files, runs, starting, streaming, waiting
 from app.web.attach import Attacher
 from app.web.auth import Caller, caller
 from app.web.builder_reader import builder_events
 from app.web.catalog import ASSISTANT, Catalog, Runnable, check_ready, packaged
 from app.web.errors import not_found
-from app.web.http import read_object, refuse_idempotency_key
+from app.web.http import read_object
 from app.web.limits import network
+from app.web.repeats import Repeats
 from app.web.resume import Resumed, follow, surfaces
 from app.workflows.document import parse
 
@@ -42,14 +43,19 @@ class DraftRunner:
         self._services = services
         self._catalog = Catalog(services)
         self._attacher = Attacher(services)
+        self._repeats = Repeats(services)
 
     def __call__(self, workflow_id: str) -> Response:
         """Check, start, stream."""
         who = caller()
         data = read_object()
-        refuse_idempotency_key()
         draft = self._draft(workflow_id)
         body = load_draft_run(data)
+        asked = claims.claim("draft", who.key_id, data, workflow_id=workflow_id)
+        if asked.is_repeat:
+            return self._repeats.passed_on(asked.run_id, data) or self._repeats.stream(
+                asked.run_id, AttachQuery(SURFACE, False, False, "full", 0, "after"), {}
+            )
         found = self._found(workflow_id, draft, body.document)
         if body.stop_after is not None:
             _check_block(body.stop_after, found.workflow)
@@ -58,7 +64,7 @@ class DraftRunner:
         files.check_input(given, who.key_id)
         address = network()
         budgets = starting.let_start(self._services, who, found, address)
-        run_request = self._run_request(found, given, body, who, budgets)
+        run_request = self._run_request(asked.run_id, found, given, body, who, budgets)
         projection = builder_events(
             self._services, run_request.run_id, workflow_id, run_request.thread_id or ""
         )
@@ -100,10 +106,15 @@ class DraftRunner:
         return row["input"]
 
     def _run_request(
-        self, found: Runnable, given: t.Any, body: DraftRunBody, who: Caller, budgets: tuple[Budget, ...]
+        self,
+        run_id: str,
+        found: Runnable,
+        given: t.Any,
+        body: DraftRunBody,
+        who: Caller,
+        budgets: tuple[Budget, ...],
     ) -> RunRequest:
         settings = found.workflow.settings
-        run_id = self._services.clock.new_id("run")
         # One that may wait for people is always in a thread, by which it can be found and continued.
         threads = self._services.store.threads
         return RunRequest(

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping
+from dataclasses import replace
 
 from flask import Blueprint, Flask, Response, g, request
 
 from app.engine.redaction import kept_name
 from app.engine.registry import RunRequest
 from app.errors import Problem, ValidationFailed
+from app.schemas.attach import AttachQuery
 from app.schemas.requests import ExecuteBody, load_execute
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
-from app.web import entering, files, starting, streaming, waiting
+from app.web import claims, entering, files, starting, streaming, waiting
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.errors import unauthorized
-from app.web.http import read_object, refuse_idempotency_key
+from app.web.http import read_object
 from app.web.limits import network
-from app.web.negotiation import SETTLED, Negotiation, check_flags, negotiate
+from app.web.negotiation import PROTOCOL, SETTLED, Negotiation, check_flags, negotiate
+from app.web.repeats import Repeats
+from app.web.sight import KEYED
 from app.workflows import selectors
 from app.workflows.public_selections import public_problems
 
@@ -40,6 +44,7 @@ class Executor:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._catalog = Catalog(services)
+        self._repeats = Repeats(services)
 
     def __call__(self, workflow_id: str) -> Response:
         """Check, start, and answer in the mode the body asks for."""
@@ -48,7 +53,6 @@ class Executor:
         if anonymous:
             self._require_public(workflow_id, None)
         data = read_object()
-        refuse_idempotency_key()
         body = load_execute(data)
         if anonymous and body.asynchronous:
             problem = Problem(
@@ -57,20 +61,25 @@ class Executor:
             raise ValidationFailed([problem])
         if anonymous and body.version is not None:
             self._require_public(workflow_id, body.version)
+        asked = claims.claim("execute", who.key_id, data, workflow_id=workflow_id)
+        if asked.is_repeat:
+            return self._repeats.passed_on(asked.run_id, data) or self._repeat(asked.run_id, body)
+        return self._start(workflow_id, asked.run_id, body, who)
+
+    def _start(self, workflow_id: str, run_id: str, body: ExecuteBody, who: Caller) -> Response:
+        anonymous = who.key_id is None
         found = self._catalog.find(workflow_id, body.version, g.get("generation"))
         wanted = body.selected_outputs
         selections = None if wanted is None else selectors.resolve(list(wanted), found.workflow)
         if anonymous and (hidden := public_problems(selections or (), found.workflow)):
             raise ValidationFailed(hidden)
-        agreed = negotiate(request.environ) if body.stream else SETTLED
-        flags = (("includeThinking", body.include_thinking), ("includeToolCalls", body.include_tool_calls))
-        check_flags(flags, body.stream, agreed.negotiated)
+        agreed = _agreed(body)
         check_ready(found, self._services, public=anonymous)
         files.check_input(body.input, who.key_id)
         address = network()
         budgets = starting.let_start(self._services, who, found, address)
         origin = _origin(body, agreed, selections)
-        run_request = self._run_request(found, body, who, selections, origin, budgets)
+        run_request = self._run_request(run_id, found, body, who, selections, origin, budgets)
         if body.asynchronous:
             return self._begin(run_request, address)
         rights = Rights(body.include_thinking, body.include_tool_calls, not anonymous, anonymous)
@@ -85,6 +94,7 @@ class Executor:
 
     def _run_request(
         self,
+        run_id: str,
         found: Runnable,
         body: ExecuteBody,
         who: Caller,
@@ -94,7 +104,6 @@ class Executor:
     ) -> RunRequest:
         settings = found.workflow.settings
         limit = settings.timeout_s
-        run_id = self._services.clock.new_id("run")
         named = body.conversation_id
         if named is not None:
             named = kept_name(self._services, found.workflow, None, named)
@@ -169,6 +178,42 @@ class Executor:
         reader = object()
         run = self._services.runs.start(run_request, readers=(reader,), address=address)
         return waiting.answer_of(run, reader, selections, rights)
+
+    # -- once more ---------------------------------------------------------------------------
+
+    def _repeat(self, run_id: str, body: ExecuteBody) -> Response:
+        """The answer of a run that this process carries, or that is told from the store."""
+        if body.asynchronous:
+            return waiting.goes_on(run_id)
+        agreed = _agreed(body)
+        thinking, tools = body.include_thinking, body.include_tool_calls
+        if not body.stream:
+            return self._repeats.answer(
+                run_id, KEYED.rights(thinking, tools), lambda row: self._selected(row, body)
+            )
+        sight = KEYED
+        if body.selected_outputs is not None:  # that is not in the record of a run
+            sight = replace(KEYED, selections=self._selected(self._repeats.row(run_id), body))
+        protocol = PROTOCOL if agreed.negotiated else "agent-text"
+        query = AttachQuery(protocol, thinking, tools, "full", 0, "after")
+        return self._repeats.stream(run_id, query, agreed.echo, sight)
+
+    def _selected(
+        self, row: Mapping[str, t.Any], body: ExecuteBody
+    ) -> tuple[selectors.Selection, ...] | None:
+        """What a run was asked to select, by the version it was of."""
+        if body.selected_outputs is None:
+            return None
+        found = self._catalog.find(row["workflow_id"], row["version"])
+        return selectors.resolve(list(body.selected_outputs), found.workflow)
+
+
+def _agreed(body: ExecuteBody) -> Negotiation:
+    """:raises ValidationFailed: what is asked for cannot be shown as it is asked for."""
+    agreed = negotiate(request.environ) if body.stream else SETTLED
+    flags = (("includeThinking", body.include_thinking), ("includeToolCalls", body.include_tool_calls))
+    check_flags(flags, body.stream, agreed.negotiated)
+    return agreed
 
 
 def _origin(

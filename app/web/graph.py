@@ -12,19 +12,22 @@ from flask import Blueprint, Flask, Response, g, request
 
 from app.engine.registry import RunRequest
 from app.errors import ValidationFailed
+from app.schemas.attach import AttachQuery
 from app.schemas.chat import ChatBody, load_chat
 from app.streams.rights import Rights
 from app.streams.topology import topology
-from app.web import graph_resume, starting, streaming
+from app.web import claims, graph_resume, starting, streaming
 from app.web.accept import wants_stream
-from app.web.auth import caller
+from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.entering import enter
 from app.web.errors import unauthorized
 from app.web.graph_answer import Listener
 from app.web.graph_reader import graph_events
-from app.web.http import read_object, read_query, refuse_idempotency_key
+from app.web.http import read_object, read_query
 from app.web.limits import network
+from app.web.repeats import Repeats
+from app.web.told import Told
 
 if t.TYPE_CHECKING:
     from app.engine.budgets import Budget
@@ -38,24 +41,41 @@ class Graph:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._catalog = Catalog(services)
+        self._repeats = Repeats(services)
 
     def chat(self) -> Response:
         """Check, enter the thread, start, and answer in the form the caller prefers."""
         who = caller()
         data = read_object()
         self._let_in(data.get("workflow"))
-        refuse_idempotency_key()
         body = load_chat(data)
+        stream = wants_stream(request.environ.get("HTTP_ACCEPT", ""))
+        workflow_id = body.workflow or self._services.settings.chat_workflow
+        asked = claims.claim("chat", who.key_id, data, workflow_id=workflow_id)
+        if asked.is_repeat:
+            return self._repeats.passed_on(asked.run_id, data) or self._repeat(asked.run_id, stream)
+        return self._start(asked.run_id, body, who, stream)
+
+    def _repeat(self, run_id: str, stream: bool) -> Response:
+        if stream:
+            query = AttachQuery("graph", False, False, "full", 0, "after")
+            return self._repeats.stream(run_id, query, {})
+        store, rights = self._services.store, Rights(payloads=True)
+
+        def listener(told: Told) -> Listener:
+            return Listener(graph_events(store, run_id, told.thread_id, told.workflow, rights), run_id)
+
+        return self._repeats.heard(run_id, listener)
+
+    def _start(self, run_id: str, body: ChatBody, who: Caller, stream: bool) -> Response:
         found = self._find(body.workflow)
         anonymous = who.key_id is None
         check_ready(found, self._services, public=anonymous)
         address = network()
         budgets = starting.let_start(self._services, who, found, address)
-        run_id = self._services.clock.new_id("run")
         thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)
         rights = Rights(payloads=not anonymous, public=anonymous)
         projection = graph_events(self._services.store, run_id, thread.id, found.workflow, rights)
-        stream = wants_stream(request.environ.get("HTTP_ACCEPT", ""))
         run_request = _run_request(found, body, who.key_id, run_id, thread, stream, budgets)
         if stream:
             return streaming.respond_run(self._services, run_request, projection, {}, address)

@@ -44,7 +44,8 @@ ALLOWED_HEADERS = (
 )
 EXPOSED_HEADERS = (
     "X-Run-Id, X-Request-Id, X-Studio-Stream-Protocol, X-Sim-Stream-Protocol, Retry-After, "
-    "RateLimit, RateLimit-Policy, WWW-Authenticate, ETag, X-Studio-Visitor, X-Conversation-Id"
+    "RateLimit, RateLimit-Policy, WWW-Authenticate, ETag, X-Studio-Visitor, X-Conversation-Id, "
+    "Idempotent-Replayed"
 )
 
 #: Where the graph surface is, outside of ``/api/``.
@@ -186,16 +187,6 @@ def malformed_body() -> ApiError:
     """The error for a body that ends before its headers say so, or is framed otherwise than they say."""
     message = "The body does not follow its Transfer-Encoding or Content-Length. Send it whole."
     return ApiError(400, "validation_failed", message, headers={"Connection": "close"})
-
-
-def refuse_idempotency_key() -> None:
-    """Nobody may believe that a repeated request starts one run.
-
-    :raises ValidationFailed: ``not_supported``: the request has the header.
-    """
-    if "HTTP_IDEMPOTENCY_KEY" in request.environ:
-        problem = Problem("Idempotency-Key", "repeated requests are not recognised yet; leave the header out")
-        raise ValidationFailed([problem], code="not_supported")
 
 
 def read_query(*known: str) -> tuple[dict[str, str], list[Problem]]:

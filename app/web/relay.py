@@ -34,13 +34,16 @@ _PIECE = 64 * 1024
 _SENT = (
     ("X-API-Key", "HTTP_X_API_KEY"),
     ("Cookie", "HTTP_COOKIE"),
+    ("X-CSRF-Token", "HTTP_X_CSRF_TOKEN"),
     ("X-Studio-Visitor", "HTTP_X_STUDIO_VISITOR"),
     ("Origin", "HTTP_ORIGIN"),
     ("Host", "HTTP_HOST"),
     ("X-Forwarded-Proto", "HTTP_X_FORWARDED_PROTO"),
     ("Accept", "HTTP_ACCEPT"),
     ("Last-Event-ID", "HTTP_LAST_EVENT_ID"),
+    ("X-Studio-Stream-Protocol", "HTTP_X_STUDIO_STREAM_PROTOCOL"),
     ("X-Sim-Stream-Protocol", "HTTP_X_SIM_STREAM_PROTOCOL"),
+    ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
 )
 _RETURNED = ("Content-Type", "Retry-After", "X-Run-Id", "WWW-Authenticate")
 _ECHOED = ("X-Studio-Stream-Protocol",)

@@ -25,7 +25,7 @@ from app.streams.projection import Projection
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
 from app.web import answers, relay, runs, streaming, waiting
-from app.web.attach import Attacher
+from app.web.attach import Attacher, events_path
 from app.web.auth import caller
 from app.web.errors import not_found
 from app.web.held import held
@@ -216,15 +216,7 @@ class Resumer:
     def _attached(self, resumed: Resumed, query: AttachQuery) -> Response:
         """Of a run that goes on in another process: as one who attaches."""
         run_id, sight = resumed.row["id"], resumed.sight
-        flags = {  # of a visitor his chat decides
-            "includeThinking": query.include_thinking and not sight.public,
-            "includeToolCalls": query.include_tool_calls and query.protocol == PROTOCOL and not sight.public,
-        }
-        asked = "".join(f"&{name}=true" for name, wanted in flags.items() if wanted)
-        if query.protocol == "runs":
-            asked += f"&events={query.events}"
-        after = f"{run_id}:{query.after}"
-        path = f"{sight.runs_url}/{run_id}/events?protocol={query.protocol}&after={after}{asked}"
+        path = events_path(run_id, query, sight)
         return self._attacher.attach(run_id, query, path, sight)
 
 

@@ -13,18 +13,20 @@ from flask import Blueprint, Flask, Response, g, request
 
 from app.engine.registry import RunRequest
 from app.errors import ApiError, Problem, ValidationFailed
+from app.schemas.attach import AttachQuery
 from app.schemas.requests import RunsBody, load_runs
 from app.store.threads import ThreadRow
 from app.streams.rights import Rights
 from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
-from app.web import files, starting, streaming
+from app.web import claims, files, starting, streaming
 from app.web.auth import Caller, caller
 from app.web.catalog import Catalog, Runnable, check_ready
 from app.web.entering import enter
 from app.web.errors import unauthorized
-from app.web.http import read_object, refuse_idempotency_key
+from app.web.http import read_object
 from app.web.limits import network
+from app.web.repeats import Repeats
 
 if t.TYPE_CHECKING:
     from app.engine.budgets import Budget
@@ -39,6 +41,7 @@ class RunEventsView:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._catalog = Catalog(services)
+        self._repeats = Repeats(services)
 
     def __call__(self, workflow_id: str) -> Response:
         """Check, enter the thread, start, stream."""
@@ -49,16 +52,25 @@ class RunEventsView:
             raise unauthorized("Send your key in the header X-API-Key; this workflow is not public.")
         _check_accept(request.environ.get("HTTP_ACCEPT", ""))
         data = read_object()
-        refuse_idempotency_key()
         body = load_runs(data)
         if body.include_thinking and anonymous:
             raise ValidationFailed([Problem("includeThinking", "needs a key; send it in X-API-Key")])
+        asked = claims.claim("runs", who.key_id, data, workflow_id=workflow_id)
+        if asked.is_repeat:
+            return self._repeats.passed_on(asked.run_id, data) or self._repeat(asked.run_id, body)
+        return self._start(workflow_id, asked.run_id, body, who)
+
+    def _repeat(self, run_id: str, body: RunsBody) -> Response:
+        query = AttachQuery("runs", body.include_thinking, False, body.events, 0, "after")
+        return self._repeats.stream(run_id, query, {})
+
+    def _start(self, workflow_id: str, run_id: str, body: RunsBody, who: Caller) -> Response:
+        anonymous = who.key_id is None
         found = self._catalog.find(workflow_id, None, g.get("generation"))
         check_ready(found, self._services, public=anonymous)
         files.check_input(body.input, who.key_id)
         address = network()
         budgets = starting.let_start(self._services, who, found, address)
-        run_id = self._services.clock.new_id("run")
         thread = enter(self._services, found.workflow_id, who.key_id, body.thread_id, run_id)
         run_request = _run_request(found, body, who, run_id, thread, budgets)
         return self._stream(run_request, body, who, address)

@@ -17,6 +17,7 @@ from gevent.event import Event
 
 from app.streams import sse
 from app.streams.projection import Projection
+from app.web import claims
 from app.web.subscriber import HIGH_WATER, Run, Subscriber
 from app.web.sweep import Reader, StreamService
 from app.web.watch import Handle, watch_request
@@ -66,15 +67,20 @@ def respond_run(
 ) -> Response:
     """The streaming answer that starts a run; see :func:`respond`.
 
-    A thread that the run has entered is left when the answer is thrown away before it began.
+    A thread that the run has entered is left, and a key it was to begin for let go, when the answer is thrown away
+    before it began.
 
     :param address: of the client, by which runs are limited.
     """
+
+    claim = claims.current()
 
     def start(subscriber: Subscriber) -> Run:
         return services.runs.start(run_request, (subscriber,), address=address)
 
     def forgone() -> None:
+        if claim is not None:
+            claim.release()
         if run_request.thread is not None:
             services.store.threads.leave(run_request.thread)
 

@@ -81,11 +81,16 @@ def named(chat: ChatRow, kind: str, name: str) -> Visitor:
 def sent(chat: ChatRow) -> Visitor | None:
     """Who this request says it is from; None: it has no token of this chat."""
     g.visitor_asked = True
-    text = request.headers.get(HEADER) if _by_header() else cookies.sent(_cookie(chat.id))
+    text = _sent_token(chat)
     visitor = _read(chat.id, text, KNOWN_S)
     if visitor is not None and _read(chat.id, text, _RENEWED_S) is None:
         keep(chat, visitor)
     return visitor
+
+
+def is_known(chat: ChatRow) -> bool:
+    """Whether this request says who it is from, so that another one can say the same."""
+    return _read(chat.id, _sent_token(chat), KNOWN_S) is not None
 
 
 def keep(chat: ChatRow, visitor: Visitor) -> Visitor:
@@ -106,6 +111,10 @@ def passed(chat: ChatRow, visitor: Visitor, email: str | None = None) -> Visitor
 
 
 # -- the token -----------------------------------------------------------------------------------------
+
+
+def _sent_token(chat: ChatRow) -> str | None:
+    return request.headers.get(HEADER) if _by_header() else cookies.sent(_cookie(chat.id))
 
 
 def _token(visitor: Visitor) -> str:

@@ -19,6 +19,7 @@ from app.web.http import json_response
 from app.web.watch import watch_request
 
 if t.TYPE_CHECKING:
+    from app.engine.retained import KeptRun
     from app.engine.run import Run
     from app.store import Store
     from app.streams.final import Selection
@@ -65,16 +66,28 @@ def answer_of(
     if not waited(run, reader):
         return nobody()
     if run.ending is not None:
-        body = answer_body(run.id, run.ending, selections, rights)
-    elif run.paused is not None:
+        return _ended(run.id, run.ending, selections, rights)
+    if run.paused is not None:
         asked = run.state.decisions.values()
         thread = run.request.thread_id or ""
         body = paused_body(run.id, thread, run.paused, asked, selections, rights, runs_url)
-    else:
-        return goes_on(run.id, runs_url)
-    response = Response(body, content_type="application/json")
-    response.headers["X-Run-Id"] = run.id
-    return response
+        return Response(body, content_type="application/json", headers={"X-Run-Id": run.id})
+    return goes_on(run.id, runs_url)
+
+
+def answer_kept(run: KeptRun, rights: Rights, runs_url: str = RUNS_URL) -> Response:
+    """The answer of a run that has ended in this process."""
+    asked, end = run.request, run.log.after(run.log.last - 1, 1)[0].event
+    if not isinstance(end, ev.Terminal):
+        return goes_on(asked.run_id, runs_url)
+    return _ended(asked.run_id, end, asked.selections, rights)
+
+
+def _ended(
+    run_id: str, end: ev.Terminal, selections: t.Sequence[Selection] | None, rights: Rights
+) -> Response:
+    body = answer_body(run_id, end, selections, rights)
+    return Response(body, content_type="application/json", headers={"X-Run-Id": run_id})
 
 
 def waited_elsewhere(store: Store, run_id: str) -> dict[str, t.Any] | None:
@@ -109,11 +122,10 @@ def answer_elsewhere(
         ]
         thread = row["thread_id"] or ""
         body = paused_body(run_id, thread, last, asked, selections, rights, runs_url)
-    elif isinstance(last, ev.Terminal):
-        body = answer_body(run_id, last, selections, rights)
-    else:
-        return goes_on(run_id, runs_url)
-    return Response(body, content_type="application/json", headers={"X-Run-Id": run_id})
+        return Response(body, content_type="application/json", headers={"X-Run-Id": run_id})
+    if isinstance(last, ev.Terminal):
+        return _ended(run_id, last, selections, rights)
+    return goes_on(run_id, runs_url)
 
 
 def _last(store: Store, row: t.Mapping[str, t.Any]) -> ev.RunEvent | None:

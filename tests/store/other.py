@@ -154,6 +154,25 @@ def hits(settings: Settings, key: str, greenlets: str, each: str) -> None:
     _say(*got)
 
 
+def claims(settings: Settings, greenlets: str, *keys: str) -> None:
+    """Claim keys in many greenlets at once, when told to. Says which run each key is of, a line for each claim."""
+    store, clock = Store(settings), SystemClock()
+    _say("ready")
+    _wait()
+    got: list[tuple[str, str]] = []
+
+    def many() -> None:
+        for key in keys:
+            got.append(
+                (key, store.idempotency.claim(bytes.fromhex(key), b"body", clock.new_id("run")).run_id)
+            )
+
+    gevent.joinall([gevent.spawn(many) for _ in range(int(greenlets))], raise_error=True)
+    for key, run_id in got:
+        _say(key, run_id)
+    store.close()
+
+
 def spend(settings: Settings, subject: str, period: str, greenlets: str, each: str) -> None:
     """Add to a total in many greenlets at once, when told to. Says the tokens it stood at each time."""
     store = Store(settings)
@@ -232,6 +251,7 @@ _SCRIPTS: dict[str, t.Callable[..., None]] = {
         run_durable,
         race,
         hits,
+        claims,
         spend,
         leave,
         full_disk,

@@ -184,12 +184,6 @@ def test_async_excludes_stream_and_needs_a_key(studio: Studio) -> None:
     assert studio.execute(workflow, {"async": False}, key=None).status_code == 200
 
 
-@pytest.mark.parametrize("value", ["abc", ""])
-def test_idempotency_is_refused_by_name(studio: Studio, workflow: str, value: str) -> None:
-    answer = studio.execute(workflow, headers={"Idempotency-Key": value})
-    assert_error(answer, 400, "not_supported", path="Idempotency-Key")
-
-
 def test_an_unknown_workflow(studio: Studio) -> None:
     assert_error(studio.execute("wf_nope"), 404, "not_found", says="wf_nope")
 

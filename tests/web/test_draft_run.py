@@ -187,7 +187,6 @@ def test_what_it_needs_and_lacks_is_named(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     answer = post(studio, draft, {"document": document("openai/gpt-5-mini")})
     assert_error(answer, 400, "provider_not_configured", says="OPENAI_API_KEY")
-    assert_error(post(studio, draft, **{"Idempotency-Key": "x"}), 400, "not_supported")
 
 
 def test_unknown_workflows_and_keys_without_admin(studio: Studio, draft: str) -> None:

@@ -83,11 +83,6 @@ def test_a_wrong_body_is_a_400(studio: Studio) -> None:
             assert answer.headers["Vary"] == "Accept"
 
 
-def test_what_is_not_built_is_refused_by_name(studio: Studio) -> None:
-    answer = chat(studio, say(), **{"Idempotency-Key": "x"})
-    assert_error(answer, 400, "not_supported", path="Idempotency-Key")
-
-
 def test_the_run_gets_the_last_message_all_of_them_and_the_locale(studio: Studio) -> None:
     prompt = (
         "{{ input.message }}|{{ input.messages | map(attribute='content') | join(',') }}|{{ input.locale }}"

@@ -4,4 +4,4 @@ Law of this room: a released step never changes. A step works on SQLite and Post
 """
 
 #: The revision this program needs; a test compares it with the newest step.
-HEAD = "0009"
+HEAD = "0010"
