@@ -199,9 +199,9 @@ def test_a_call_that_takes_too_long_in_all_ends_though_it_moves(
     agents: Agents, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by the idle limit, and not to be repeated; the message names the limits."""
-    given: dict[str, t.Any] = {"call_timeout_s": 0.1} if setting == "agent" else {}
+    given: dict[str, t.Any] = {"call_timeout_s": 1} if setting == "agent" else {}
     if setting == "server":
-        agents.services.settings = dataclasses.replace(agents.services.settings, model_call_s=0.1)
+        agents.services.settings = dataclasses.replace(agents.services.settings, model_call_s=1)
     live = agents.start(MODEL, idle_s=30, retries=3, **given)
     call = live.call()
     while not call.left.is_set():
@@ -212,6 +212,6 @@ def test_a_call_that_takes_too_long_in_all_ends_though_it_moves(
         gevent.sleep(0.01)
     end = live.end().terminal
     assert (end.code, end.block) == ("provider_unavailable", "agent_1")
-    assert "0.1 s" in end.message
+    assert "1 s" in end.message
     assert "call_timeout_s" in end.message
     assert live.row["partial_text"]["agent_1"].startswith("on and on ")

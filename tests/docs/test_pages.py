@@ -118,7 +118,7 @@ def test_generated_pages_are_fresh() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

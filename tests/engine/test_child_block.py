@@ -365,7 +365,7 @@ def test_its_own_time_limit_ends_it_alone(made: Services) -> None:
 
 def test_the_block_s_time_limit_ends_all_in_it(made: Services) -> None:
     slow = document([("say", "agent", {"model": "scripted/silent"})], "start > say")
-    save(made, slow=slow, top=caller("slow", timeout_s=0.1))
+    save(made, slow=slow, top=caller("slow", timeout_s=1))
     end, recorder = ended_saved(made, "top")
     assert isinstance(end, ev.RunFailed)
     assert (end.code, end.block) == ("block_timeout", "sub")

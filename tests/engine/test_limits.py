@@ -142,8 +142,8 @@ def test_a_run_that_is_stopped_while_it_waits_leaves_at_once(made: Services, ven
 
 @pytest.mark.parametrize("ending", ["fails", "is cut", "is stopped", "times out", "goes silent"])
 def test_the_slot_is_free_however_a_call_ends(made: Services, vendor: Vendor, ending: str) -> None:
-    settings = {"retries": 0, "idle_s": 0.2} if ending == "goes silent" else {"retries": 0}
-    run, _ = start(made, agent(MODEL, **settings), timeout_s=0.2 if ending == "times out" else 20)
+    settings = {"retries": 0, "idle_s": 0.5} if ending == "goes silent" else {"retries": 0}
+    run, _ = start(made, agent(MODEL, **settings), timeout_s=20)
     call = vendor.next_call()
     if ending == "fails":
         call.answer(500)
@@ -152,6 +152,8 @@ def test_the_slot_is_free_however_a_call_ends(made: Services, vendor: Vendor, en
         call.cut()
     elif ending == "is stopped":
         run.cancel("stop_requested")
+    elif ending == "times out":
+        run.scope.deadline(0.01, "execution_timeout")
     assert run.done.wait(10)
     assert line(made).active == 0
     after, _ = start(made, agent(MODEL))

@@ -11,6 +11,7 @@ import sys
 import typing as t
 from pathlib import Path
 
+import gevent
 import pytest
 
 from app.engine.mcp_client import McpClient, ServerUse
@@ -112,15 +113,19 @@ def test_a_server_that_never_begins_is_ended_with_the_rest(tmp_path: Path) -> No
     )
     server = McpServer("silent", sys.executable, (str(silent),), cwd=str(tmp_path), trusted=True)
     with services(tmp_path) as made, RunScope() as scope, scope.child() as inner:
-        inner.deadline(1.0, "tool_timeout")
+        begun = gevent.spawn(
+            wait_until,
+            lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(),
+            "it has begun",
+            60,
+        )
+        begun.link(lambda _: inner.cancel("tool_timeout"))
         with pytest.raises(Cancelled):
             made.mcp.tools(ServerUse(server), inner)
-        text = wait_until(
-            lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "it has begun"
-        )
-        assert runs(int(text))
+        pid = int(begun.get())
+        assert runs(pid)
         made.mcp.close()
-        assert not runs(int(text))
+        assert not runs(pid)
 
 
 @pytest.mark.leak_check

@@ -149,10 +149,10 @@ def test_what_was_cancelled_is_not_called_idle_afterwards() -> None:
 
 def test_progress_restarts_the_idle_limit() -> None:
     scope = RunScope()
-    with scope.idle_limit(0.2):
-        for _ in range(30):  # 0.3 s in all
+    with scope.idle_limit(1):
+        for _ in range(6):  # 1.2 s in all
             with scope.wait():
-                gevent.sleep(0.01)
+                gevent.sleep(0.2)
             scope.progress()
 
 

@@ -21,6 +21,7 @@ from app import events as ev
 from app.engine import scope
 from tests.support import graphs_of_langgraph as graphs
 from tests.support.langgraph_runs import Served, Told, outline, serve
+from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.leak_check
 
@@ -177,7 +178,10 @@ def _ended_in_order(told: Told) -> None:
 
 
 def test_a_timeout_ends_it_as_well(served: Callable[..., Served]) -> None:
-    told = served(graphs.nodes(graphs.sleeping)).run("?", timeout_s=0.05)
+    told = served(graphs.nodes(graphs.sleeping)).start("?")
+    wait_until(lambda: "BlockStarted sleeping" in outline(told), "it sleeps")
+    told.run.scope.deadline(0.01, "execution_timeout")
+    assert told.run.done.wait(10)
     assert outline(told)[-2:] == ["BlockFinished sleeping failed", "RunTimedOut"]
 
 

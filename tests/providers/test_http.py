@@ -239,13 +239,13 @@ class TestLimits:
         def handle(peer: Peer) -> None:
             peer.request()
             peer.send(CHUNKED)
-            for _ in range(12):
-                gevent.sleep(0.05)
+            for _ in range(6):
+                gevent.sleep(0.2)
                 peer.send(piece(sse(chunk({"content": "x"}))))
             peer.send(piece(ANSWER) + b"0\r\n\r\n")
 
         with raw_server(handle) as address:
-            assert text(address, idle_s=0.4) == "x" * 12 + "ok"
+            assert text(address, idle_s=1) == "x" * 6 + "ok"
 
     def test_nobody_listens(self) -> None:
         with raw_server(answers()) as address:

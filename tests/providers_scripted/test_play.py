@@ -243,7 +243,7 @@ def test_a_pause_longer_than_the_idle_limit_is_idle(stage: Stage) -> None:
 
 
 def test_chunks_restart_the_idle_limit(stage: Stage) -> None:
-    events = stage.steps({"text": "a", "times": 6, "delay_ms": 50}, idle_s=0.2)
+    events = stage.steps({"text": "a", "times": 6, "delay_ms": 200}, idle_s=1)
     assert events.count(TextDelta("a")) == 6
 
 

@@ -44,7 +44,7 @@ def can_run(python: str, environ: Mapping[str, str]) -> bool:
 
 
 def run(
-    args: Sequence[str], environ: Mapping[str, str], stdin: str | None = None, seconds: float = 60
+    args: Sequence[str], environ: Mapping[str, str], stdin: str | None = None, seconds: float = 100
 ) -> subprocess.CompletedProcess[str]:
     """Like ``subprocess.run([python, "-c", …, *args], cwd=ROOT, capture_output=True, text=True)``."""
     with tempfile.TemporaryDirectory(prefix="studio-command-") as name:

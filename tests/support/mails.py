@@ -56,7 +56,7 @@ class Post:
     def mails(self) -> list[Mail]:
         """All that it took, oldest first."""
         files = [path for path in self.folder.iterdir() if not path.name.startswith(".")]
-        mails = [_read(path.read_bytes()) for path in sorted(files, key=lambda path: path.stat().st_mtime_ns)]
+        mails = [_read(path.read_bytes()) for path in sorted(files)]
         return [mail for mail in mails if self.sender in ("", mail.sender)]
 
     def wait(self, to: str, count: int = 1) -> Mail:

@@ -38,12 +38,22 @@ _INHERITED = (
 )
 
 
+#: What keeps the ports of this process from everybody else.
+_PORTS: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of loopback that nobody else is given while this process lives.
+
+    It stays bound, and nobody listens: a connection is refused until a server that sets SO_REUSEADDR, as all do that
+    have a fixed port, listens there. Were it let go, another process could have it before that server is up.
+    """
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    _PORTS.append(kept)
+    port: int = kept.getsockname()[1]
+    return port
 
 
 def wait_until(condition: t.Callable[[], t.Any], what: str, seconds: float = 20.0) -> t.Any:
@@ -63,7 +73,7 @@ def tail(path: Path, lines: int = 40) -> str:
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
 
 
-def end(process: subprocess.Popen[t.Any] | commands.Process, seconds: float = 15.0) -> int:
+def end(process: subprocess.Popen[t.Any] | commands.Process, seconds: float = 40.0) -> int:
     """SIGTERM, then SIGKILL to the process group when it does not end within ``seconds``; its exit status."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
@@ -128,7 +138,7 @@ class Studio:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=100,
             check=False,
         )
 
@@ -153,7 +163,7 @@ class Studio:
             self.process = commands.Process(["serve"], self.env(), (Path(os.devnull), self.log, self.log))
         else:
             self.process = self._started()
-        wait_until(self._healthy, "Studio answers its health check", 40)
+        wait_until(self._healthy, "Studio answers its health check", 90)
         return self
 
     def _started(self) -> subprocess.Popen[bytes]:

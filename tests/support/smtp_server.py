@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import ssl
-import uuid
 from pathlib import Path
 from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
+
+#: Names of messages, in the order in which they came: two may come in one tick of the clock that files go by.
+_NUMBERS = itertools.count()
 
 
 class Keep:
@@ -36,7 +39,7 @@ class Keep:
         who = session.auth_data.decode() if session.authenticated else "-"
         how = "tls" if server.transport.get_extra_info("sslcontext") else "plain"
         head = f"{envelope.mail_from} {','.join(envelope.rcpt_tos)} {how} {who}\n"
-        name = uuid.uuid4().hex
+        name = f"{next(_NUMBERS):06}"
         (self._folder / f".{name}").write_bytes(head.encode() + content)
         (self._folder / f".{name}").rename(self._folder / name)
         return "250 OK"
