@@ -1,11 +1,13 @@
 """Files that were uploaded, for the inputs of runs.
 
 Law of this room: a file never changes. Whoever asks says whose it must be, and one whose time is over is as good as
-none. The bytes are read beside the hub; nothing but :meth:`Files.read` touches them.
+none. Who keeps a file under a quota is alone with that quota until it is committed, so that no two pass it together.
+The bytes are read beside the hub; nothing but :meth:`Files.read` touches them.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from sqlalchemy import BindParameter, bindparam, delete, func, insert, or_, select
@@ -59,7 +61,13 @@ class Files:
         self._get = backend.prepare(select(*[c[name] for name in _NAMES]).where(this))
         self._data = backend.prepare(select(c.data).where(this))
         self._kept = backend.prepare(
-            select(func.coalesce(func.sum(c.size), 0)).where(c.key_id == bindparam("key"), lives)
+            select(func.coalesce(func.sum(c.size), 0)).where(c.key_id == bindparam("start"), lives)
+        )
+        # SQLite lets one in at a time by itself.
+        self._alone = (
+            backend.prepare(select(func.pg_advisory_xact_lock(bindparam("quota"))))
+            if backend.name == "postgresql"
+            else None
         )
         start: BindParameter[str] = bindparam("start")
         begins = func.substr(c.key_id, 1, func.length(start)) == start
@@ -78,11 +86,13 @@ class Files:
         expires_at: int | None,
         most: int,
         note: Note | None = None,
+        together: str | None = None,
     ) -> FileRow:
         """Keep a file.
 
         :param note: of the change, given what is returned (:class:`app.store.audit.Audit`; so for every writer below).
         :param key_id: whose it is. :param most: bytes that one may keep together.
+        :param together: how the ``key_id`` of all begins who may keep ``most`` together; None: nobody shares it.
         :raises FilesFull: it would be more. :raises StoreFailed: it was not stored (so for every writer below).
         """
         now = self._clock.now_ms()
@@ -90,7 +100,11 @@ class Files:
         row = FileRow(id_, str(text(name)), str(text(media_type)), len(data), key_id, now, expires_at)
 
         def job(link: Link) -> FileRow:
-            kept = int(link.rows(self._kept, {"key": key_id, "now": now})[0][0])
+            owner = key_id if together is None else together
+            if self._alone is not None:
+                link.rows(self._alone, {"quota": _lock_of(owner)})
+            asked = self._kept if together is None else self._kept_by
+            kept = int(link.rows(asked, {"start": owner, "now": now})[0][0])
             if kept + row.size > most:
                 raise FilesFull(
                     f"You keep {kept} bytes in files already, and may keep {most}. Delete some first."
@@ -143,6 +157,12 @@ class Files:
         """
         now = self._clock.now_ms()
         return int(self._writer.submit(lambda link: link.execute(self._sweep, {"now": now})).wait())
+
+
+def _lock_of(owner: str) -> int:
+    """The number of a quota's advisory lock. Of two quotas with one number, one waits for the other for nothing."""
+    digest = hashlib.sha256(b"studio files " + owner.encode("utf-8", "replace")).digest()
+    return int.from_bytes(digest[:8], signed=True)
 
 
 def _row(row: Row) -> FileRow:

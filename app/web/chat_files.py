@@ -70,7 +70,9 @@ def keep(services: Services, chat: Chat, visitor: Visitor, files: Sequence[Sent]
         return []
     settings, run = services.settings, chat.found.workflow
     most = settings.files_mb * 1_000_000
-    if services.store.files.kept(f"chat:{chat.row.id}:") + sum(len(file.data) for file in files) > most:
+    together = f"chat:{chat.row.id}:"
+    # Before anything is kept of what does not fit whole; each file is counted again where it is kept.
+    if services.store.files.kept(together) + sum(len(file.data) for file in files) > most:
         raise _full()
     # Who waits for people may need them for long; all others are over by then.
     seconds = settings.files_s if run.durable else run.settings.timeout_s + _LATER_S
@@ -79,9 +81,11 @@ def keep(services: Services, chat: Chat, visitor: Visitor, files: Sequence[Sent]
     for file in files:
         try:
             row = services.store.files.put(
-                visitor.subject, file.name, file.media_type, file.data, until, most
+                visitor.subject, file.name, file.media_type, file.data, until, most, together=together
             )
         except FilesFull:
+            for entry in entries:  # of a message that is refused
+                services.store.files.remove(entry["file"])
             raise _full() from None
         entries.append({"name": row.name, "media_type": row.media_type, "file": row.id})
     return entries

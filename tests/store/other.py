@@ -20,6 +20,7 @@ from app.config import Settings
 from app.store import StaleOwner, Store, StoreFailed
 from app.store.audit import told
 from app.store.checkpoints import Checkpoint
+from app.store.files import FilesFull
 from tests.store import rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -230,6 +231,25 @@ def fork(settings: Settings) -> None:
     store.close()
 
 
+def upload(settings: Settings, owner: str, together: str, size: str, most: str, times: str) -> None:
+    """Keep files one after the other, when told to. Says how many it could."""
+    store = Store(settings)
+    store.keys.create("opens the connection", ["run"])
+    _say("ready")
+    _wait()
+    kept = 0
+    for _ in range(int(times)):
+        try:
+            store.files.put(
+                owner, "a", "text/plain", bytes(int(size)), None, int(most), together=together or None
+            )
+            kept += 1
+        except FilesFull:
+            pass
+    store.close()
+    _say(kept)
+
+
 def killed_in_note(settings: Settings) -> None:
     """Make a key with its row in the audit log, then die where the row of a second one would be written."""
     store = Store(settings)
@@ -256,6 +276,7 @@ _SCRIPTS: dict[str, t.Callable[..., None]] = {
         leave,
         full_disk,
         fork,
+        upload,
         killed_in_note,
     )
 }
