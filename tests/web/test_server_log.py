@@ -1,8 +1,10 @@
-"""Access lines: what of an address is not written down."""
+"""Lines of the server: what of an address is not written down."""
 
 from __future__ import annotations
 
 import datetime as dt
+import io
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -61,3 +63,32 @@ def test_the_code_of_a_sign_in_is_in_no_part_of_a_line(raw: str) -> None:
 
 def test_other_addresses_are_as_they_are() -> None:
     assert atoms("/api/runs/run_1?after=5")["r"] == "GET /api/runs/run_1?after=5 HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (f"/decide/{TOKEN}", "/decide/-"),
+        (f"/base/setup/{TOKEN}?x=1", "/base/setup/-?x=1"),
+        (f"/%64ecide/{TOKEN}", "/decide/-"),
+        (f"/api/chat/sso/callback?code={TOKEN}&state={TOKEN}", "/api/chat/sso/callback?-"),
+        ("/api/runs/run_1?q=%20", "/api/runs/run_1?q=%20"),
+    ],
+)
+@pytest.mark.parametrize(
+    "line", ["GET {}", "Error handling request GET {}", "Invalid HTTP request line: 'GET {} X'"]
+)
+def test_what_the_server_says_itself_holds_none_either(address: str, shown: str, line: str) -> None:
+    """Such as the line for each request that gunicorn writes while its level is ``debug``."""
+    config = Config()
+    config.set("loglevel", "debug")
+    log = ServerLog(config)
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    log.error_log.addHandler(handler)
+    try:
+        config.pre_request(SimpleNamespace(log=log), SimpleNamespace(method="GET", path=address))
+        log.debug(line.replace("{}", "%s"), address)
+    finally:
+        log.error_log.removeHandler(handler)
+    assert written.getvalue() == f"GET {shown}\n{line.format(shown)}\n"
