@@ -35,7 +35,7 @@ from tests.leaks.world import SECRETS, World, worlds
 CASES = int(os.environ.get("LEAK_CASES", "300"))
 SEED = int(os.environ.get("LEAK_SEED", random.randrange(2**32)))
 #: Cases of one part. What Hypothesis remembers of those it has drawn goes with the part.
-PART = 100
+PART = min(100, CASES)
 DRAWN = settings(
     max_examples=PART,
     database=None,

@@ -110,6 +110,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, collector: Receiver) -> Ite
             "STUDIO_TRACE_CONTENT": "on",
             "STUDIO_METRICS": "on",
             "STUDIO_ACCESS_LOG": "-",
+            "STUDIO_LOG_LEVEL": "debug",
             "STUDIO_SCRIPTS_DIR": str(data / "scripts"),
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.address,
             "OTEL_BSP_SCHEDULE_DELAY": "100",
