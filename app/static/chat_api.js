@@ -2,9 +2,12 @@
 //
 // Law of this file: in a page of its own the browser's cookie says who the visitor is, and no script sees it. Inside a
 // frame of another site cookies may be blocked, so there a signed token travels in a header, kept for the site
-// that shows the frame.
+// that shows the frame. A message has a key of its own, by which the server knows it again: one whose answer was lost is
+// sent once more, and answered once.
 
 const HEADER = "X-Studio-Visitor";
+const KEY = "Idempotency-Key";
+const TRIES = 3;
 const PROTOCOL = { "X-Studio-Stream-Protocol": "agent-events-v1" };
 
 /** What the server said no to. `code` is its stable code; `retry` seconds. */
@@ -44,10 +47,28 @@ export class Kept {
   }
 }
 
+/** A key that nobody guesses, also on a page that came over plain HTTP. */
+function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Whether nobody can say what became of a request: no answer of the server came back, or none yet. */
+function isLost(problem) {
+  if (!(problem instanceof Refused)) return true;
+  return problem.code === "idempotency_pending" || (!problem.code && [502, 504].includes(problem.status));
+}
+
+/** Whether this browser keeps nothing by which it could be known again. */
+function isNobody(problem) {
+  return problem instanceof Refused && problem.details.some(({ path }) => path === KEY);
+}
+
 export class Api {
   constructor(slug) {
     this.base = new URL(`../api/chat/${slug}`, location.href).href;
     this.token = window.top === window ? null : new Kept(`studio-visitor:${slug}`);
+    this.unanswered = null;
   }
 
   async call(method, path, { body, headers, signal } = {}) {
@@ -76,8 +97,27 @@ export class Api {
     return this.json("GET", "");
   }
 
-  say(body, signal) {
-    return this.call("POST", "", { body, signal, headers: PROTOCOL });
+  /** Say something. What was said before and never answered, word for word, is the same message. */
+  async say(body, signal) {
+    const text = JSON.stringify(body);
+    if (this.unanswered?.text !== text) this.unanswered = { text, key: newKey() };
+    const headers = { ...PROTOCOL, [KEY]: this.unanswered.key };
+    for (let tries = 1; ; tries += 1) {
+      try {
+        const answer = await this.call("POST", "", { body, signal, headers });
+        this.unanswered = null;
+        return answer;
+      } catch (problem) {
+        if (signal.aborted) throw problem;
+        if (headers[KEY] && isNobody(problem)) {
+          delete headers[KEY];
+          continue;
+        }
+        if (!isLost(problem)) this.unanswered = null;
+        if (!headers[KEY] || tries >= TRIES || !isLost(problem)) throw problem;
+      }
+      await new Promise((done) => setTimeout(done, 500 * tries));
+    }
   }
 
   /** The rest of a run, or all of it. */
