@@ -6,7 +6,6 @@ it first; :func:`create_app` imports what it needs, inside.
 
 from __future__ import annotations
 
-import sys
 import typing as t
 from pathlib import Path
 
@@ -24,12 +23,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def shipped(name: str) -> Path:
-    """A file that comes with the program and is no module of it.
+    """See :func:`app.config.files.shipped`."""
+    from app.config import files
 
-    :param name: relative to the checkout; a wheel puts it under ``share/studio`` of its environment.
-    """
-    here = ROOT / name
-    return here if here.exists() else Path(sys.prefix) / "share" / "studio" / name
+    return files.shipped(name)
 
 
 def check_rooms() -> None:

@@ -59,7 +59,7 @@ class Carrier:
         documents = self._services.store.durable.documents(run_id)
         if documents is None:
             return None
-        return locked(self._services, documents) or obstacle(documents, self._services.plugins)
+        return locked(self._services, documents) or obstacle(documents, self._services.compiler)
 
     def deliver(self, runs: Sequence[Run]) -> None:
         """Hand runs of this process the answers to what they ask, whoever got them."""

@@ -12,12 +12,14 @@ from dataclasses import replace
 
 from app.agents.checks import checker
 from app.engine.giving_way import giving_way
-from app.errors import Problem, StudioError, ValidationFailed
+from app.errors import Problem, StudioError
 from app.workflows import named_models
 from app.workflows.compiled import CompiledWorkflow, Pinned
-from app.workflows.runner_graph import compile_runner
 from app.workflows.validation import compile_document
 from plugins.registry import Registry
+
+if t.TYPE_CHECKING:
+    from app.engine.compiler import Compiler
 
 
 def compiled(document: Mapping[str, t.Any], plugins: Registry) -> CompiledWorkflow:
@@ -67,38 +69,30 @@ def documents_of(workflow: CompiledWorkflow) -> dict[str, t.Any]:
     }
 
 
-def workflow_of(documents: Mapping[str, t.Any], plugins: Registry) -> CompiledWorkflow:
+def workflow_of(documents: Mapping[str, t.Any], compiler: Compiler) -> CompiledWorkflow:
     """The inverse of :func:`documents_of`.
 
     :raises ValidationFailed: a document does not compile any more.
     """
     document = documents["document"]
     if "runner" in document:
-        return _of_runner(document["runner"], plugins)
-    workflow = compiled(document, plugins)
+        return compiler.runner(document["runner"])
+    workflow = compiler(document)
     children = {
-        block: Pinned(child["workflow_id"], child["version"], workflow_of(child, plugins))
+        block: Pinned(child["workflow_id"], child["version"], workflow_of(child, compiler))
         for block, child in documents["children"].items()
     }
     return replace(workflow, children=children) if children else workflow
 
 
-def obstacle(documents: Mapping[str, t.Any], plugins: Registry) -> str | None:
+def obstacle(documents: Mapping[str, t.Any], compiler: Compiler) -> str | None:
     """Why this process cannot make the workflow of a run, though another one may (it has other plugins, or other
     settings); None when it can, and when nobody could.
     """
     try:
-        workflow_of(documents, plugins)
+        workflow_of(documents, compiler)
     except StudioError as error:
         return error.message
     except Exception:  # it is no document: whoever takes the run up fails it
         return None
     return None
-
-
-def _of_runner(name: str, plugins: Registry) -> CompiledWorkflow:
-    runner = plugins.runners.get(name)
-    if runner is None:
-        message = f"there is no workflow {name} in this process; configure it as where the run began"
-        raise ValidationFailed([Problem("runner", message)])
-    return compile_runner(runner)

@@ -134,7 +134,7 @@ def _request(services: Services, claim: Claim) -> tuple[RunRequest, Box | None, 
     try:
         if claim.started is None or claim.documents is None:
             raise cannot("what it was started with is lost")
-        workflow = workflow_of(claim.documents, services.plugins)
+        workflow = workflow_of(claim.documents, services.compiler)
         if not workflow.durable:
             raise cannot("what it was started with is not what it would be now")
         hidden, box = _hidden(services, started)

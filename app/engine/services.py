@@ -9,6 +9,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from app.clock import Clock, SystemClock
+from app.engine.catalog import Catalog
+from app.engine.compiler import Compiler
 from app.engine.limits import Limits
 from app.engine.mcp_client import McpClient
 from app.engine.observe.observer import Observing
@@ -25,7 +27,8 @@ if t.TYPE_CHECKING:
 @dataclass(slots=True)
 class Services:
     """Settings, store, plugin registry, clock, tool threads, slots for model calls, who looks at runs, MCP servers,
-    stored secrets as runs are searched for them, and the runs of this process.
+    stored secrets as runs are searched for them, documents compiled and the workflows made of them, and the runs of
+    this process.
     """
 
     settings: Settings
@@ -35,12 +38,16 @@ class Services:
     threads: ToolThreads = field(default_factory=ToolThreads)
     limits: Limits = field(default_factory=Limits)
     observing: Observing = field(default_factory=Observing)
+    compiler: Compiler = field(init=False)
+    catalog: Catalog = field(init=False)
     mcp: McpClient = field(init=False)
     runs: RunRegistry = field(init=False)
     known: KnownSecrets = field(init=False)
 
     def __post_init__(self) -> None:
         self.known = KnownSecrets(self.store.secrets)
+        self.compiler = Compiler(self.plugins)
+        self.catalog = Catalog(self, self.compiler)
         self.mcp = McpClient(self.settings)
         from app.engine.registry import RunRegistry  # the registry's runs hold these services
 

@@ -24,7 +24,6 @@ from app.streams.run_events import RunEvents, RunEventsOptions
 from app.web import relay, streaming
 from app.web.auth import caller
 from app.web.builder_reader import builder_events
-from app.web.catalog import Catalog
 from app.web.errors import forbidden, not_found
 from app.web.graph_reader import graph_events
 from app.web.held import PausedRun, held
@@ -50,7 +49,7 @@ class Attacher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
 
     def __call__(self, run_id: str) -> Response:
         """Check, find the run, stream."""

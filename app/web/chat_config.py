@@ -18,7 +18,7 @@ from app.schemas.paths import join
 from app.streams.rights import Rights
 from app.web import chat_gates, chat_origins
 from app.web.auth import Caller
-from app.web.catalog import Catalog, Runnable, check_ready
+from app.web.catalog import Runnable, check_ready
 from app.web.chat_gates import Visitor
 from app.web.http import json_response, read_query
 from app.web.sight import Sight
@@ -63,7 +63,7 @@ class Door:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
 
     def find(self, slug: str) -> Chat:
         """The chat, if it answers and the page that asks may use it.

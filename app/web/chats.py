@@ -19,7 +19,6 @@ from app.schemas.paths import in_document_order
 from app.store.chats import ChatRow, SlugTaken
 from app.store.errors import RevisionConflict, StoreConflict
 from app.web import audit, chat_gates, etags, passwords
-from app.web.catalog import Catalog
 from app.web.chat_config import selections_of
 from app.web.errors import not_found
 from app.web.http import json_response, read_nothing, read_object, services
@@ -58,7 +57,7 @@ class Chats:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
 
     # -- views -------------------------------------------------------------------------------
 

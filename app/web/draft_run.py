@@ -19,7 +19,7 @@ from app.web import claims, drafts, files, runs, starting, streaming, waiting
 from app.web.attach import Attacher
 from app.web.auth import Caller, caller
 from app.web.builder_reader import builder_events
-from app.web.catalog import ASSISTANT, Catalog, Runnable, check_ready, packaged
+from app.web.catalog import ASSISTANT, Runnable, check_ready, packaged
 from app.web.errors import not_found
 from app.web.http import read_object
 from app.web.limits import network
@@ -41,7 +41,7 @@ class DraftRunner:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
         self._attacher = Attacher(services)
         self._repeats = Repeats(services)
 

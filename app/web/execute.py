@@ -22,7 +22,7 @@ from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
 from app.web import claims, entering, files, starting, streaming, waiting
 from app.web.auth import Caller, caller
-from app.web.catalog import Catalog, Runnable, check_ready
+from app.web.catalog import Runnable, check_ready
 from app.web.errors import unauthorized
 from app.web.http import read_object
 from app.web.limits import network
@@ -43,7 +43,7 @@ class Executor:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
         self._repeats = Repeats(services)
 
     def __call__(self, workflow_id: str) -> Response:

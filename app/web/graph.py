@@ -19,7 +19,7 @@ from app.streams.topology import topology
 from app.web import claims, graph_resume, starting, streaming
 from app.web.accept import wants_stream
 from app.web.auth import Caller, caller
-from app.web.catalog import Catalog, Runnable, check_ready
+from app.web.catalog import Runnable, check_ready
 from app.web.entering import enter
 from app.web.errors import unauthorized
 from app.web.graph_answer import Listener
@@ -40,7 +40,7 @@ class Graph:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
         self._repeats = Repeats(services)
 
     def chat(self) -> Response:
@@ -98,7 +98,7 @@ class Graph:
         return Response(topology(found.workflow, rights).data, content_type="application/json")
 
     def _find(self, workflow: str | None) -> Runnable:
-        """:raises ApiError: see :meth:`Catalog.find`."""
+        """:raises ApiError: see :meth:`app.engine.catalog.Catalog.find`."""
         wanted = workflow or self._services.settings.chat_workflow
         return self._catalog.find(wanted, None, g.get("generation"))
 

@@ -20,7 +20,6 @@ from app.web import answers, relay, runs, waiting
 from app.web.accept import wants_stream
 from app.web.attach import Attacher
 from app.web.auth import Caller, caller
-from app.web.catalog import Catalog
 from app.web.errors import not_found, unauthorized
 from app.web.graph_answer import Listener, goes_on
 from app.web.graph_reader import graph_events
@@ -43,7 +42,7 @@ class GraphResumer:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
         self._attacher = Attacher(services)
 
     def __call__(self) -> Response:

@@ -1,8 +1,9 @@
 """What is wrong with workflow documents, said all at once.
 
 Law of this room: a document is judged whenever it is shown or deployed, since what it uses of others may come and go.
-The same one is compiled once while nothing else in the store has changed (:meth:`app.store.Store.generation`): of
-hundreds of agents that takes a third of a second of the processor.
+One that is good is compiled once, for whoever runs it as well (:mod:`app.engine.compiler`). What was wrong with one is
+kept while nothing else in the store has changed (:meth:`app.store.Store.generation`): to find it takes as long, with
+hundreds of agents a third of a second of the processor.
 """
 
 from __future__ import annotations
@@ -10,16 +11,10 @@ from __future__ import annotations
 import typing as t
 
 from app.errors import Problem, ValidationFailed
-from app.web.catalog import (
-    Catalog,
-    ChildUnavailable,
-    Parts,
-    Runnable,
-    missing_collections,
-    missing_secrets,
-)
+from app.web.catalog import ChildUnavailable, Runnable, missing_collections, missing_secrets
 
 if t.TYPE_CHECKING:
+    from app.engine.services import Services
     from app.store import VersionRow, WorkflowRow
 
 _MOST = 64
@@ -35,11 +30,11 @@ class Judged(t.NamedTuple):
 class Judge:
     """Judges the documents of one store; one per process."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._catalog = Catalog(parts)
+    def __init__(self, services: Services) -> None:
+        self._store = services.store
+        self._catalog = services.catalog
         self._generation = -1
-        self._known: dict[tuple[object, ...], Runnable | Judged] = {}
+        self._wrong: dict[tuple[object, ...], Judged] = {}
 
     def draft(self, row: WorkflowRow, *, anew: bool = False) -> Judged:
         """What there is to say of a workflow's draft.
@@ -66,14 +61,17 @@ class Judge:
         self, key: tuple[object, ...], workflow_id: str, document: dict[str, t.Any], anew: bool
     ) -> Judged:
         generation = self._store.generation()
-        if generation != self._generation or len(self._known) >= _MOST:
-            self._known.clear()
+        if generation != self._generation or len(self._wrong) >= _MOST:
+            self._wrong.clear()
             self._generation = generation
-        found = self._known.get(key)
-        if found is None or (anew and isinstance(found, Judged)):
-            found = self._compiled(workflow_id, document)
-            if generation == self._generation:  # else it may be what was right before a change
-                self._known[key] = found
+        wrong = None if anew else self._wrong.get(key)
+        if wrong is not None:
+            return wrong
+        found = self._compiled(workflow_id, document)
+        if (
+            isinstance(found, Judged) and generation == self._generation
+        ):  # else it may be right since a change
+            self._wrong[key] = found
         return self._said(found)
 
     def _compiled(self, workflow_id: str, document: dict[str, t.Any]) -> Runnable | Judged:

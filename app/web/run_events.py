@@ -21,7 +21,7 @@ from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
 from app.web import claims, files, starting, streaming
 from app.web.auth import Caller, caller
-from app.web.catalog import Catalog, Runnable, check_ready
+from app.web.catalog import Runnable, check_ready
 from app.web.entering import enter
 from app.web.errors import unauthorized
 from app.web.http import read_object
@@ -40,7 +40,7 @@ class RunEventsView:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
         self._repeats = Repeats(services)
 
     def __call__(self, workflow_id: str) -> Response:

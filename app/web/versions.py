@@ -16,7 +16,6 @@ from app.schemas.management import DeployBody, RollbackBody, load
 from app.store.workflows import WorkflowRow
 from app.web import audit, chat_fit, diffs, drafts, etags
 from app.web.auth import caller
-from app.web.catalog import Catalog
 from app.web.drafts import NUMBER
 from app.web.errors import not_found
 from app.web.http import json_response, read_nothing, read_object, services
@@ -59,7 +58,7 @@ class Deploying:
     def __init__(self, services: Services, judge: Judge) -> None:
         self._store = services.store
         self._judge = judge
-        self._catalog = Catalog(services)
+        self._catalog = services.catalog
 
     def deploy(self, workflow_id: str) -> Response:
         """Make the draft live: 201 with a new version, 200 where the live one says the same."""

@@ -145,6 +145,7 @@ class CompiledWorkflow:
     :ivar children: what its blocks run of other workflows, by block; filled where workflows are stored.
     :ivar secrets: (JSON path, name) of the secrets it uses.
     :ivar runner: what runs it, where no document does; see :mod:`app.workflows.runner_graph`.
+    :ivar size: bytes it takes, by estimate, without its children; 0 where nobody keeps it.
     """
 
     name: str
@@ -162,6 +163,12 @@ class CompiledWorkflow:
     children: Mapping[str, Pinned] = field(default_factory=dict)
     secrets: tuple[tuple[str, str], ...] = ()
     runner: WorkflowRunner | None = None
+    size: int = 0
+
+    @property
+    def weight(self) -> int:
+        """Bytes it takes, by estimate, with its children."""
+        return self.size + sum(child.workflow.weight for child in self.children.values())
 
     @functools.cached_property
     def durable(self) -> bool:

@@ -9,6 +9,7 @@ import typing as t
 import pytest
 
 from app import events as ev
+from app.engine.recompiled import compiled
 from app.errors import ApiError
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
@@ -230,7 +231,7 @@ def test_a_fallback_without_a_key_is_found_before_the_first_byte(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugins = agents.services.plugins
-    found = runnable("wf", 1, agent(CHAT, fallbacks=["plain/x", CLAUDE]), plugins)
+    found = runnable("wf", 1, compiled(agent(CHAT, fallbacks=["plain/x", CLAUDE]), plugins))
     check_configured(found.models, plugins, public=False)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(ApiError) as refused:

@@ -83,7 +83,7 @@ def test_a_child_that_asks_makes_its_parent_durable_and_both_come_back(made: Ser
     assert not parent.durable
     whole = replace(parent, children={"run": Pinned("wf_c", 3, asks)})
     assert whole.durable
-    again = workflow_of(encoding.loads(encoding.dumps(documents_of(whole))), made.plugins)
+    again = workflow_of(encoding.loads(encoding.dumps(documents_of(whole))), made.compiler)
     assert again.durable
     assert (again.document, again.children["run"].version) == (whole.document, 3)
     assert again.children["run"].workflow.document == asks.document

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.engine.recompiled import compiled
 from app.streams.agent_events import AgentEventsOptions
 from app.streams.rights import Rights
 from app.web.catalog import runnable
@@ -75,7 +76,7 @@ def test_the_models_of_its_agents_are_known_before_a_run(tmp_path: Path) -> None
     document["blocks"][2]["config"]["participants"][1]["model"] = "openai/gpt-5.2"
     document["blocks"][2]["config"]["moderator"] = {"model": "scripted/echo", "fallbacks": ["mistral/x"]}
     with services(tmp_path) as made:
-        models = dict(runnable("wf_test", 1, document, made.plugins).models)
+        models = dict(runnable("wf_test", 1, compiled(document, made.plugins)).models)
     inside = "blocks[2].config"
     assert models[f"{inside}.participants[1].model"] == "openai/gpt-5.2"
     assert models[f"{inside}.moderator.fallbacks[0]"] == "mistral/x"

@@ -24,9 +24,9 @@ from app.engine.observe.metrics import Metrics
 from app.engine.observe.observer import Observing, RunObserver
 from app.engine.observe.places import Places
 from app.engine.observe.tracing import Batches, Tracing
+from app.engine.recompiled import compiled
 from app.engine.services import Services
 from app.errors import StudioError
-from app.web.catalog import compiled
 from tests.engine.flows import document
 from tests.engine.test_no_cycles import freed
 from tests.support.engine import agent, services, start

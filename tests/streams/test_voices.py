@@ -115,7 +115,7 @@ def test_bodies_in_bodies_answer_only_when_all_around_them_do(made: Services) ->
 
 def example(made: Services, name: str) -> Voices:
     found = parse((ROOT / "examples" / f"{name}.yaml").read_text())
-    return voices(runnable("wf_test", 1, found, made.plugins).workflow)
+    return voices(runnable("wf_test", 1, compiled(found, made.plugins)).workflow)
 
 
 def test_what_a_guardrail_checks_does_not_speak(made: Services) -> None:
