@@ -160,7 +160,7 @@ class Asker:
         text = answer.get_data(as_text=True)
         self.played.statuses.append((reader, where, answer.status_code))
         self.played.told.append(Told(reader, where, text, also, documents))
-        self._take_head(reader, answer.headers)
+        self._take_head(reader, where, answer.headers)
         return answer
 
     def pass_(self) -> dict[str, str]:
@@ -169,10 +169,11 @@ class Asker:
             return {}
         return {"Origin": "https://page.example", "X-Studio-Visitor": self.token}
 
-    def _take_head(self, reader: str, headers: t.Any) -> None:
+    def _take_head(self, reader: str, where: str, headers: t.Any) -> None:
         tokens = {name: headers[name] for name in _TOKENS if name in headers}
         rest = "\n".join(f"{name}: {value}" for name, value in headers.items() if name not in tokens)
-        self.played.told.append(Told("nobody", "open", rest))
+        named = where == "files"  # a download says what it is called
+        self.played.told.append(Told(reader, where, rest) if named else Told("nobody", "open", rest))
         if tokens:
             where = "token" if reader == "visitor" else "any"
             reader = reader if reader == "visitor" else "other visitor"

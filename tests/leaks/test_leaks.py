@@ -45,7 +45,7 @@ DRAWN = settings(
     phases=[Phase.generate, *([Phase.shrink] if "LEAK_CASES" in os.environ else [])],
 )
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")

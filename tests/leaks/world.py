@@ -100,7 +100,7 @@ class World:
 
     def idle(self) -> None:
         """Wait until no run is under way."""
-        with gevent.Timeout(20, AssertionError("a run does not end")):
+        with gevent.Timeout(120, AssertionError("a run does not end")):
             while self.services.runs._runs:
                 gevent.sleep(0.002)
         self.services.store._writer.submit(lambda link: None).wait()
@@ -131,7 +131,7 @@ class World:
 
     def letter(self, to: str) -> str:
         """The last e-mail to an address, which may still be on its way."""
-        with gevent.Timeout(20, AssertionError("no e-mail comes")):
+        with gevent.Timeout(120, AssertionError("no e-mail comes")):
             while to not in self.letters:
                 gevent.sleep(0.002)
         return self.letters.pop(to)
