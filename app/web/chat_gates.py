@@ -43,7 +43,7 @@ def enter(chat: ChatRow, body: Mapping[str, t.Any] | None = None) -> Visitor:
     password = (body or {}).get("password")
     if chat.auth_type != "password" or not isinstance(password, str):
         raise refused(chat)
-    if not password_gate.is_right(chat, password):
+    if not password_gate.is_right(chat, password, visitor):
         raise refused(chat, "This password is wrong. ")
     return visitors.keep(chat, visitors.passed(chat, visitor or visitors.new(chat)))
 

@@ -50,13 +50,13 @@ def send(slug: str) -> Response:
         Limit(f"otp:{chat.id}:{email.hex()}", TO_ONE, PERIOD_S, _SENT),
         Limit(f"otp:{chat.id}", OF_ALL, PERIOD_S, _SENT, f"no more for the chat '{chat.slug}'"),
     )
-    tries.take(limits)
+    taken = tries.take(limits)
     code = f"{secrets.randbelow(1_000_000):06}"
     hashes = _hash(chat, body.email, code), secrets.token_bytes(32)
     may = may_enter(chat, body.email)
     wait = services().store.chat_codes.issue(chat.id, email, hashes[0 if may else 1], LIVE_MS, PAUSE_MS)
     if wait:
-        tries.give_back(limits)
+        tries.give_back(taken)
         raise tries.too_many("codes asked for at once", -(-wait // 1000))
     if not mailer.mailer().post(body.email if may else None, *_written(chat, code)):
         raise ApiError(
@@ -74,12 +74,12 @@ def redeem(slug: str) -> Response:
         Limit(f"otp-try:{chat.id}:{network()}", WRONG_FROM_ONE, PERIOD_S, _WRONG),
         Limit(f"otp-try:{chat.id}", WRONG_OF_ALL, ALL_PERIOD_S, _WRONG, tries.closed(chat.slug)),
     )
-    tries.take(limits)
+    taken = tries.take(limits)
     email = digest("chat email", chat.id, body.email)
     code = _hash(chat, body.email, body.otp)
     if not services().store.chat_codes.redeem(chat.id, email, code, TRIES) or not may_enter(chat, body.email):
         raise chat_gates.refused(chat, "This code is wrong, or no longer of use. ")
-    tries.give_back(limits)
+    tries.give_back(taken)
     visitor = visitors.passed(chat, visitors.named(chat, "email", body.email), body.email)
     visitors.keep(chat, visitor)
     return json_response({"expiresAt": rfc3339(chat_gates.ends_at_ms(visitor))})

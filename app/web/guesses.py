@@ -25,7 +25,7 @@ _KNOWN_S = 400 * 86400
 _WHAT = "tries at the owner's password"
 
 
-def take_for_sign_in() -> tuple[Limit, ...]:
+def take_for_sign_in() -> tuple[str, ...]:
     """Let the sender of this request try the password.
 
     :returns: what to give back when it was right (:func:`app.web.tries.give_back`).
@@ -33,19 +33,20 @@ def take_for_sign_in() -> tuple[Limit, ...]:
     """
     known = _known()
     if known is not None:
-        return _taken(Limit(f"owner-browser:{known}", EACH, EACH_S, _WHAT))
-    return _taken(
+        return take((Limit(f"owner-browser:{known}", EACH, EACH_S, _WHAT),))
+    limits = (
         Limit(f"owner-address:{network()}", EACH, EACH_S, f"{_WHAT} from this address"),
         Limit("owner-account", ALL, ALL_S, _WHAT),
     )
+    return take(limits)
 
 
-def take_for(who: str) -> tuple[Limit, ...]:
+def take_for(who: str) -> tuple[str, ...]:
     """Let somebody who is in already say the password again; otherwise as :func:`take_for_sign_in`.
 
     :param who: the id of the session or of the key.
     """
-    return _taken(Limit(f"owner-again:{hashlib.sha256(who.encode()).hexdigest()}", EACH, EACH_S, _WHAT))
+    return take((Limit(f"owner-again:{hashlib.sha256(who.encode()).hexdigest()}", EACH, EACH_S, _WHAT),))
 
 
 def know() -> None:
@@ -56,8 +57,3 @@ def know() -> None:
 def _known() -> str | None:
     found = signing.read(_COOKIE, cookies.sent(_COOKIE), _KNOWN_S)
     return found if isinstance(found, str) else None
-
-
-def _taken(*limits: Limit) -> tuple[Limit, ...]:
-    take(limits)
-    return limits

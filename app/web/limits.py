@@ -1,6 +1,6 @@
 """How often runs may be started: of a key, a chat, its visitors, a public workflow, an address.
 
-Law of this room: counting is what ``limits`` does (its fixed windows, its storages); who is counted as what is said
+Law of this room: counting is what ``limits`` does (its sliding windows, its storages); who is counted as what is said
 here. Only runs that could start are counted: this is the last check but that of the thread. A run that nobody limits
 costs a look at two attributes. Where Redis does not answer, the database counts; never is nobody.
 """
@@ -18,14 +18,14 @@ from importlib.util import find_spec
 
 from flask import Flask, Response, current_app, g, request
 
-from app.clock import SystemClock
 from app.errors import ApiError, StudioError
 from app.schemas.limits import WINDOWS, Rates
 from app.web.http import client_address, services
 
 if t.TYPE_CHECKING:
     from limits import RateLimitItem
-    from limits.strategies import FixedWindowRateLimiter
+    from limits.storage.base import SlidingWindowCounterSupport
+    from limits.strategies import SlidingWindowCounterRateLimiter as Limiter
 
     from app.config import Settings
     from app.engine.services import Services
@@ -70,7 +70,7 @@ class _Window:
 
 
 class _Left(t.NamedTuple):
-    """What is left of a window, and in how many seconds it begins anew."""
+    """What is left of a window, and in how many seconds more will be."""
 
     window: _Window
     remaining: int
@@ -82,8 +82,8 @@ class RunLimits:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._first: FixedWindowRateLimiter | None = None
-        self._second: FixedWindowRateLimiter | None = None
+        self._first: Limiter | None = None
+        self._second: Limiter | None = None
         self._down_until = -math.inf
         self._down = False
         check_package(services.settings)
@@ -105,7 +105,7 @@ class RunLimits:
                 raise
             self._check(windows, self._fall_back(error))
 
-    def _check(self, windows: list[_Window], strategy: FixedWindowRateLimiter) -> None:
+    def _check(self, windows: list[_Window], strategy: Limiter) -> None:
         for window in windows:
             if not strategy.hit(window.item, window.kind, window.subject):
                 shown = [each for each in windows if each.kind in _OWN or each is window]
@@ -119,7 +119,7 @@ class RunLimits:
                 "Redis answers again: rate limits are counted there, from zero where they are new to it"
             )
 
-    def _made(self) -> FixedWindowRateLimiter:
+    def _made(self) -> Limiter:
         """Where is counted now."""
         if self._first is None:
             from app.web import limit_storage
@@ -133,14 +133,14 @@ class RunLimits:
         self._down_until = now + AGAIN_S  # one asks whether it is back, and only he may have to wait
         return self._first
 
-    def _database(self) -> FixedWindowRateLimiter:
+    def _database(self) -> Limiter:
         if self._second is None:
             from app.web import limit_storage
 
             self._second = limit_storage.strategy(self._services, "database")
         return self._second
 
-    def _fall_back(self, error: Exception) -> FixedWindowRateLimiter:
+    def _fall_back(self, error: Exception) -> Limiter:
         self._down_until = time.monotonic() + AGAIN_S
         if not self._down:
             self._down = True
@@ -226,13 +226,22 @@ def _windows(asked: Asked) -> Iterator[_Window]:
         yield _Window(asked.kind, asked.subject, unit, made[unit](count, 1, "rate"))
 
 
-def _left(strategy: FixedWindowRateLimiter, window: _Window) -> _Left:
-    stats = strategy.get_window_stats(window.item, window.kind, window.subject)
-    # Redis says whole seconds: who comes back must not be a moment too early.
-    seconds = min(
-        WINDOWS[window.unit], max(0, math.floor(stats.reset_time - SystemClock().now_ms() / 1000)) + 1
-    )
-    return _Left(window, max(0, stats.remaining), seconds)
+def _left(strategy: Limiter, window: _Window) -> _Left:
+    """What ``get_window_stats`` of the strategy says, but for the instant at which a window begins: it takes that for
+    its end.
+    """
+    period = WINDOWS[window.unit]
+    key = window.item.key_for(window.kind, window.subject)
+    storage = t.cast("SlidingWindowCounterSupport", strategy.storage)
+    previous, previous_s, current, current_s = storage.get_sliding_window(key, period)
+    remaining = window.item.amount - math.floor(previous * previous_s / period) - current
+    more_s = float(period)
+    if previous:  # one of them less counts
+        more_s = previous_s % (period / previous) or period / previous
+    if current:  # the window ends, and what is in it begins to count less
+        more_s = min(more_s, current_s - period)
+    # Who comes back must not be a moment too early.
+    return _Left(window, max(0, remaining), min(period, max(0, math.floor(more_s)) + 1))
 
 
 def _is_storage_error(error: Exception) -> bool:

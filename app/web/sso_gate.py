@@ -154,7 +154,7 @@ def _person(left: _Leaving) -> Person:
         raise _Stopped(401, _NOT_PROVED)
     limits = (Limit(f"sso:{left.chat_id}:{network()}", RETURNS, PERIOD_S, "sign-ins"),)
     try:
-        tries.take(limits)
+        taken = tries.take(limits)
     except ApiError as refused:
         raise _Stopped(429, refused.message) from None
     try:
@@ -165,7 +165,7 @@ def _person(left: _Leaving) -> Person:
     except ProviderDown as down:
         log.error("the OpenID provider cannot be used: %s", down)
         raise _Stopped(502, _DOWN) from None
-    tries.give_back(limits)  # many people come from the one address of their office
+    tries.give_back(taken)  # many people come from the one address of their office
     return person
 
 

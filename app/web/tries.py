@@ -1,14 +1,15 @@
 """How often somebody may try to guess something: counted in the database, so by all processes together.
 
-Law of this room: a try is counted before it is judged, so that many at once are no more than one after the other; what
-turns out to be right is given back. Nearest first: whoever has used up his own tries takes none of those of all. While
-a count is at its end nothing is written.
+Law of this room: never more than the limit in any time that long. A try takes a place before it is judged, so that many
+at once are no more than one after the other, and the place is free again when the time since is over; what turns out
+to be right is given back. Nearest first: whoever has used up his own tries takes none of those of all. While no place
+is free nothing is written.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.errors import ApiError
@@ -19,7 +20,7 @@ log = logging.getLogger("studio.web")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """``most`` tries of ``key`` in ``period_s`` seconds.
+    """``most`` tries of ``key`` in any ``period_s`` seconds.
 
     :ivar what: of what there were too many. :ivar closes: what is closed to all when they are used up; the log says so.
     """
@@ -31,29 +32,30 @@ class Limit:
     closes: str = ""
 
 
-def take(limits: Sequence[Limit]) -> None:
+def take(limits: Sequence[Limit]) -> tuple[str, ...]:
     """Count one try by each.
 
     :param limits: the nearest first.
+    :returns: what to give back if it was none (:func:`give_back`).
     :raises ApiError: 429 ``rate_limited``: there were too many, and nothing may be judged.
     """
-    counters = services().store.counters
-    for at, limit in enumerate(limits):
-        count = counters.read(limit.key)
-        if count.value < limit.most:
-            count = counters.hit(limit.key, limit.period_s)
-            if count.value == limit.most and limit.closes:
-                log.warning("too many %s: %s for %d s", limit.what, limit.closes, count.retry_after)
-            if count.value <= limit.most:
-                continue
-        give_back(limits[:at])
-        raise too_many(limit.what, count.retry_after)
-
-
-def give_back(limits: Sequence[Limit]) -> None:
-    """It was none: it was right, or not judged."""
+    counters, places = services().store.counters, list[str]()
     for limit in limits:
-        services().store.counters.hit(limit.key, limit.period_s, -1)
+        taken = counters.taken(limit.key, limit.most)
+        place = counters.take(limit.key, limit.most, limit.period_s) if taken.value < limit.most else None
+        if place is None:
+            give_back(places)
+            raise too_many(limit.what, counters.taken(limit.key, limit.most).retry_after)
+        places.append(place)
+        if limit.closes and taken.value + 1 >= limit.most:
+            _tell_closed(limit)
+    return tuple(places)
+
+
+def give_back(places: Iterable[str]) -> None:
+    """It was none: it was right, or not judged."""
+    for place in places:
+        services().store.counters.clear(place)
 
 
 def too_many(what: str, seconds: int) -> ApiError:
@@ -65,3 +67,11 @@ def too_many(what: str, seconds: int) -> ApiError:
 def closed(slug: str) -> str:
     """What the log says of a chat whose visitors' tries are used up."""
     return f"the chat '{slug}' lets nobody new in"
+
+
+def _tell_closed(limit: Limit) -> None:
+    """Once in the time of the limit: places are free again one by one, and each of them is taken at once."""
+    counters = services().store.counters
+    taken = counters.taken(limit.key, limit.most)
+    if taken.value >= limit.most and counters.hit(f"closed:{limit.key}", limit.period_s).value == 1:
+        log.warning("too many %s: %s, for %d s at least", limit.what, limit.closes, taken.retry_after)

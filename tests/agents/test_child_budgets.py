@@ -1,4 +1,4 @@
-"""A workflow inside another one has a budget of its own: it ends by it, and what runs it goes on as after any failure."""
+"""A workflow inside another one has a budget of its own: it ends by it, and what runs it goes on as after a failure."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def start(name: str, settings: Settings, *arguments: object) -> subprocess.Popen
 
 def finish(process: subprocess.Popen[str]) -> str:
     """Let a script go on from where it waits; its remaining output once it has ended well."""
-    output, _ = process.communicate("\n", timeout=60)
+    output, _ = process.communicate("\n", timeout=100)
     assert process.returncode == 0, output
     return output
 
@@ -155,6 +155,26 @@ def hits(settings: Settings, key: str, greenlets: str, each: str) -> None:
     _say(*got)
 
 
+def places(settings: Settings, key: str, most: str, greenlets: str, kind: str) -> None:
+    """Take places, or slide a window, once in each of many greenlets at once, when told to. Says how many could."""
+    store = Store(settings)
+    _say("ready")
+    _wait()
+    got: list[bool] = []
+
+    def one() -> None:
+        counters = store.counters
+        got.append(
+            counters.take(key, int(most), 3600) is not None
+            if kind == "take"
+            else counters.slide(key, int(most), 3600)
+        )
+
+    gevent.joinall([gevent.spawn(one) for _ in range(int(greenlets))], raise_error=True)
+    store.close()
+    _say(sum(got))
+
+
 def claims(settings: Settings, greenlets: str, *keys: str) -> None:
     """Claim keys in many greenlets at once, when told to. Says which run each key is of, a line for each claim."""
     store, clock = Store(settings), SystemClock()
@@ -271,6 +291,7 @@ _SCRIPTS: dict[str, t.Callable[..., None]] = {
         run_durable,
         race,
         hits,
+        places,
         claims,
         spend,
         leave,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from app.store import Store, StoreFailed
 from app.store import counters as module
 from app.store.counters import Count
 from app.store.deployment_tables import counters
+from app.web import limit_storage
 from tests.store import other, rows
 
 MINUTE = 60.0
@@ -128,6 +130,122 @@ def test_what_is_over_when_several_come_is_begun_again_once(shared_settings, two
     jobs = [gevent.spawn(store.counters.hit, key, MINUTE) for store in two for _ in range(20)]
     gevent.joinall(jobs, raise_error=True)
     assert sorted(job.value.value for job in jobs) == list(range(1, 41))
+
+
+# -- windows that slide ----------------------------------------------------------------------------
+
+
+class _Windows:
+    """What :meth:`Counters.slide` means, in the words of its description."""
+
+    def __init__(self) -> None:
+        self.began: int | None = None
+        self.before = self.count = 0
+
+    def at(self, now: int, period: int) -> tuple[int, int, int]:
+        while self.began is not None and now >= self.began + period:
+            self.began, self.before, self.count = self.began + period, self.count, 0
+            if not self.before and not self.count:
+                self.began = None
+        left = period if self.began is None else self.began + period - now
+        return self.before, self.count, left
+
+    def hit(self, now: int, most: int, period: int) -> bool:
+        before, count, left = self.at(now, period)
+        if math.floor(before * left / period) + count >= most:
+            return False
+        self.began = now if self.began is None else self.began
+        self.count += 1
+        return True
+
+
+@how(max_examples=60)
+@given(
+    most=st.integers(1, 6),
+    waits=st.lists(st.sampled_from([0, 0, 0, 1, 999, 1500, 4000, 9999, 20_000, 31_000])),
+)
+def test_a_window_that_slides_counts_by_its_description(still, most, waits):
+    """In the database as in memory."""
+    store, clock = still
+    memory, key, model = limit_storage.Memory(), new_key(), _Windows()
+    allowed: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limit_storage, "_now_ms", clock.now_ms)
+        for wait in waits:
+            clock.sleep(wait / 1000)
+            now = clock.now_ms()
+            expected = model.hit(now, most, 10_000)
+            assert store.counters.slide(key, most, 10) is expected
+            assert memory.acquire_sliding_window_entry(key, most, 10) is expected
+            found = store.counters.window(key, 10)
+            assert found == memory.read(key, 10)
+            assert (found.previous, found.current, found.left_ms) == model.at(now, 10_000)
+            if expected:
+                allowed.append(now)
+    for now in allowed:
+        assert sum(1 for each in allowed if now <= each < now + 10_000) < 2 * most or most == 1
+        assert sum(1 for each in allowed if each == now) <= most
+
+
+@pytest.mark.parametrize("kind", ["take", "slide"])
+def test_of_many_in_two_processes_exactly_so_many_can(shared_settings, two, kind):
+    key = new_key()
+    others = [other.start("places", shared_settings, key, 25, 40, kind) for _ in range(2)]
+    for process in others:
+        assert other.line(process) == "ready"
+    for process in others:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert sum(int(other.finish(process)) for process in others) == 25
+    if kind == "take":
+        assert two[0].counters.taken(key, 25).value == 25
+    else:
+        assert two[0].counters.window(key, 3600).current == 25
+
+
+# -- places ------------------------------------------------------------------------------------------
+
+
+@how(max_examples=40)
+@given(
+    most=st.integers(1, 4),
+    acts=st.lists(st.tuples(st.sampled_from(["take", "take", "back"]), st.integers(0, 12)), max_size=30),
+)
+def test_in_no_time_so_long_are_more_places_taken(still, most, acts):
+    """And none is refused while fewer are."""
+    store, clock = still
+    key = new_key()
+    held: dict[str, int] = {}  # when each place was taken
+    for act, seconds in acts:
+        clock.sleep(seconds)
+        now = clock.now_ms()
+        live = {place: at for place, at in held.items() if at > now - 10_000}
+        if act == "take":
+            place = store.counters.take(key, most, 10)
+            assert (place is None) is (len(live) == most)
+            if place is not None:
+                assert place not in live
+                held[place] = live[place] = now
+        elif live:
+            place = next(iter(live))
+            store.counters.clear(place)
+            del held[place], live[place]
+        first = min(live.values(), default=now - 10_000)
+        assert store.counters.taken(key, most) == Count(len(live), first + 10_000 - now)
+
+
+@pytest.mark.parametrize("tail", ["x" * 3000, "\0\ud800", "%'"])
+def test_places_have_keys_of_any_text(two, tail):
+    store, elsewhere = two
+    key = new_key() + tail
+    place = store.counters.take(key, 2, MINUTE)
+    assert place is not None
+    assert elsewhere.counters.take(key, 2, MINUTE) not in (None, place)
+    assert store.counters.take(key, 2, MINUTE) is None
+    assert store.counters.take(key + "x", 2, MINUTE) is not None
+    elsewhere.counters.clear(place)
+    assert store.counters.take(key, 2, MINUTE) == place
 
 
 def test_rows_that_are_over_are_swept_and_no_others(settings, open_store, monkeypatch):

@@ -26,6 +26,17 @@ def make_chat(studio: Studio, auth_type: str = "public", slug: str = "help", **m
     return studio.store.chats.create(values)
 
 
+def use_up(studio: Studio, key: str, most: int, but: int = 0, period_s: float = 900) -> None:
+    """Take all of somebody's tries, but for so many."""
+    for _ in range(most - but):
+        assert studio.store.counters.take(key, most, period_s)
+
+
+def tried(studio: Studio, key: str, most: int) -> int:
+    """How many tries of somebody count."""
+    return studio.store.counters.taken(key, most).value
+
+
 @dataclass
 class Browser:
     """Somebody with a cookie jar, at an address."""

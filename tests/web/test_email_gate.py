@@ -24,7 +24,7 @@ from app.web.email_gate import (
 )
 from tests.support.mails import Post, post
 from tests.web.conftest import Studio
-from tests.web.gates import Later, configure, make_chat, movable
+from tests.web.gates import Later, configure, make_chat, movable, tried, use_up
 
 ADA, BOB, EVE = "ada@example.org", "bob@allowed.example", "eve@elsewhere.example"
 ALLOWED = (ADA, "@allowed.example")
@@ -322,9 +322,9 @@ def test_an_address_of_the_network_may_ask_for_so_many(studio: Studio, chat: Cha
 
 
 def test_a_chat_sends_so_many(studio: Studio, chat: ChatRow, box: Post) -> None:
-    studio.store.counters.hit(f"otp:{chat.id}", 900, OF_ALL)
+    use_up(studio, f"otp:{chat.id}", OF_ALL)
     assert_chat_error(ask(studio), 429, "rate_limited")
-    assert studio.store.counters.read(f"otp:{chat.id}:192.0.2.1").value == 0
+    assert tried(studio, f"otp:{chat.id}:192.0.2.1", FROM_ONE) == 0
 
 
 def test_wrong_codes_of_an_address_and_of_all_are_counted(studio: Studio, chat: ChatRow, box: Post) -> None:
@@ -339,7 +339,7 @@ def test_wrong_codes_of_an_address_and_of_all_are_counted(studio: Studio, chat: 
 
 def test_right_ones_are_not(studio: Studio, chat: ChatRow, box: Post) -> None:
     give(studio, code_for(studio, box))
-    assert studio.store.counters.read(f"otp-try:{chat.id}").value == 0
+    assert tried(studio, f"otp-try:{chat.id}", WRONG_OF_ALL) == 0
 
 
 # -- what is wrong -------------------------------------------------------------------------------------

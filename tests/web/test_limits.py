@@ -332,8 +332,8 @@ def test_a_redis_that_says_nothing_keeps_nobody_waiting_for_long(open_studio, mo
 
 def test_memory_is_bounded_and_forgets_what_is_over(monkeypatch):
     monkeypatch.setattr(limit_storage, "MOST", 100)
-    storage = limit_storage.BoundedMemory()
-    strategy = limit_storage.FixedWindowRateLimiter(storage)
+    storage = limit_storage.Memory()
+    strategy = limit_storage.SlidingWindowCounterRateLimiter(storage)
     rates: Rates = ((5, "minute"),)
 
     def count(kind: t.Any, subject: str) -> int:
@@ -344,9 +344,8 @@ def test_memory_is_bounded_and_forgets_what_is_over(monkeypatch):
     assert count("chat", "c") == 4
     for n in range(500):
         assert count("address", str(n)) == 4
-        assert len(storage.storage) <= 101
+        assert len(storage.counts) <= 101
     assert count("chat", "c") == 3, "what protects the purse stays"
-    storage.expirations.update(dict.fromkeys(storage.expirations, 0.0))
+    storage.counts = {key: (0, 1, 0, 60_000) for key in storage.counts}
     storage._sweep()
-    assert not storage.storage
-    assert not storage.expirations
+    assert not storage.counts

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from app.clock import SteppingClock
 from app.errors import ApiError
 from app.store.chats import ChatRow
-from app.web import password_gate, passwords
+from app.web import chat_gates, password_gate, passwords
 from app.web.password_gate import MOST, MOST_OF_ALL
 from tests.web.conftest import Studio
-from tests.web.gates import PASSWORD, Browser, code_of, make_chat
+from tests.web.gates import PASSWORD, Browser, code_of, make_chat, tried, use_up
 
 
 @pytest.fixture
@@ -32,9 +33,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return compared
 
 
-def guess(studio: Studio, chat: ChatRow, address: str, password: str = "wrong") -> ApiError:
+def guess(
+    studio: Studio, chat: ChatRow, address: str, password: str = "wrong", jar: dict[str, str] | None = None
+) -> ApiError:
     with pytest.raises(ApiError) as refused:
-        Browser(studio, address).enter(chat, password)
+        Browser(studio, address, jar or {}).enter(chat, password)
     return refused.value
 
 
@@ -86,7 +89,7 @@ def test_ten_wrong_ones_of_an_address_are_enough(studio: Studio, chat: ChatRow, 
 def test_right_ones_are_not_counted(studio: Studio, chat: ChatRow, quick: list[str]) -> None:
     for _ in range(3 * MOST):
         assert Browser(studio).enter(chat, PASSWORD)
-    assert studio.store.counters.read(f"password:{chat.id}").value == 0
+    assert tried(studio, f"password:{chat.id}", MOST_OF_ALL) == 0
 
 
 def test_many_addresses_have_no_more_tries_together(studio: Studio, chat: ChatRow, quick: list[str]) -> None:
@@ -102,19 +105,62 @@ def test_many_addresses_have_no_more_tries_together(studio: Studio, chat: ChatRo
     assert Browser(studio, "203.0.113.1").enter(other, PASSWORD)
 
 
+def test_who_was_in_before_comes_in_again_while_others_guess(
+    studio: Studio, chat: ChatRow, quick: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """His time is over, his address and all others' tries are used up: he has tries of his own, and no more of them."""
+    before, elsewhere = Browser(studio, "192.0.2.1"), make_chat(studio, "password", "elsewhere")
+    who = before.enter(chat, PASSWORD)
+    token = dict(before.jar)
+    monkeypatch.setattr(chat_gates, "_is_in", lambda chat, visitor: False)
+    use_up(studio, f"password:{chat.id}", MOST_OF_ALL)
+    use_up(studio, f"password:{chat.id}:192.0.2.1", MOST)
+    assert Browser(studio, "192.0.2.1", dict(token)).enter(chat, PASSWORD).id == who.id
+    got = [guess(studio, chat, "192.0.2.9", jar=dict(token)).status for _ in range(MOST + 2)]
+    assert got == [401] * MOST + [429] * 2
+    assert guess(studio, chat, "192.0.2.1", PASSWORD, dict(token)).status == 429
+    # A token says nothing of another chat, nor of a password that is no longer the chat's.
+    use_up(studio, f"password:{elsewhere.id}", MOST_OF_ALL)
+    assert guess(studio, elsewhere, "192.0.2.2", PASSWORD, dict(token)).status == 429
+    other = Browser(studio, "192.0.2.3")
+    changed = replace(chat, password_version=chat.password_version + 1)
+    with pytest.raises(ApiError) as refused:
+        Browser(studio, other.address, dict(token)).enter(changed, PASSWORD)
+    assert refused.value.status == 429
+
+
+def test_never_more_than_ten_in_any_quarter_of_an_hour(
+    studio: Studio, chat: ChatRow, quick: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also around the end of one: each try is free again a quarter of an hour after it was made, and not before."""
+    clock = SteppingClock(step_ms=0)
+    monkeypatch.setattr(studio.store.counters, "_clock", clock)
+    guess(studio, chat, "192.0.2.1")
+    clock.sleep(800)
+    assert [guess(studio, chat, "192.0.2.1").status for _ in range(MOST)] == [401] * (MOST - 1) + [429]
+    clock.sleep(99.999)
+    refused = guess(studio, chat, "192.0.2.1")
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+    clock.sleep(0.001)
+    assert [guess(studio, chat, "192.0.2.1").status for _ in range(2)] == [401, 429]
+    assert guess(studio, chat, "192.0.2.1").headers["Retry-After"] == "800"
+    clock.sleep(800)
+    assert [guess(studio, chat, "192.0.2.1").status for _ in range(MOST)] == [401] * (MOST - 1) + [429]
+
+
 def test_one_address_cannot_use_up_the_tries_of_all(studio: Studio, chat: ChatRow, quick: list[str]) -> None:
     for _ in range(MOST_OF_ALL + MOST):
         guess(studio, chat, "192.0.2.1")
-    assert studio.store.counters.read(f"password:{chat.id}").value == MOST
+    assert tried(studio, f"password:{chat.id}", MOST_OF_ALL) == MOST
     assert Browser(studio, "192.0.2.2").enter(chat, PASSWORD)
 
 
 def test_what_is_refused_for_all_costs_nobody_a_try_of_his_own(
     studio: Studio, chat: ChatRow, quick: list[str]
 ) -> None:
-    studio.store.counters.hit(f"password:{chat.id}", 900, MOST_OF_ALL)
+    use_up(studio, f"password:{chat.id}", MOST_OF_ALL)
     assert guess(studio, chat, "192.0.2.1", PASSWORD).status == 429
-    assert studio.store.counters.read(f"password:{chat.id}:192.0.2.1").value == 0
+    assert tried(studio, f"password:{chat.id}:192.0.2.1", MOST) == 0
 
 
 def test_an_address_of_ipv6_is_its_network(studio: Studio, chat: ChatRow, quick: list[str]) -> None:
@@ -143,7 +189,7 @@ def test_many_guesses_at_once_do_not_wait_without_end(
     guess(studio, chat, "192.0.2.100")
     assert answers[0] == "at_capacity"
     assert set(answers[1:]) == {"auth_required_password"}
-    assert studio.store.counters.read(f"password:{chat.id}").value == password_gate.WAITING
+    assert tried(studio, f"password:{chat.id}", MOST_OF_ALL) == password_gate.WAITING
 
 
 def test_a_pass_ends_with_its_time(studio: Studio, chat: ChatRow) -> None:
@@ -167,7 +213,7 @@ def test_a_pass_ends_with_its_time(studio: Studio, chat: ChatRow) -> None:
 def test_the_log_says_once_that_a_chat_is_closed(
     studio: Studio, chat: ChatRow, quick: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    studio.store.counters.hit(f"password:{chat.id}", password_gate.PERIOD_S, MOST_OF_ALL - 1)
+    use_up(studio, f"password:{chat.id}", MOST_OF_ALL, but=1)
     for n in range(5):
         guess(studio, chat, f"192.0.2.{n}", "a guess")
     (line,) = [line for line in caplog.messages if "too many wrong passwords" in line]

@@ -18,7 +18,7 @@ from app.web import oidc, sso_gate
 from tests.support.oidc import Asked, Issuer, issuer, provider, query_of
 from tests.support.servers import free_port
 from tests.web.conftest import Studio
-from tests.web.gates import Later, configure, make_chat, movable
+from tests.web.gates import Later, configure, make_chat, movable, tried, use_up
 
 
 @pytest.fixture(scope="module")
@@ -524,7 +524,7 @@ def test_what_is_in_the_address_is_not_in_the_log(
 
 
 def test_returns_are_limited(studio: Studio, browser: t.Any, chat: ChatRow, known: Issuer) -> None:
-    studio.store.counters.hit(f"sso:{chat.id}:127.0.0.1", 900, sso_gate.RETURNS)
+    use_up(studio, f"sso:{chat.id}:127.0.0.1", sso_gate.RETURNS)
     refused(sign_in(browser, known), 429, "too many sign-ins")
     assert "/oauth2/token" not in known.paths()
 
@@ -533,13 +533,13 @@ def test_those_that_prove_somebody_are_not(
     studio: Studio, browser: t.Any, chat: ChatRow, known: Issuer
 ) -> None:
     counted = f"sso:{chat.id}:127.0.0.1"
-    studio.store.counters.hit(counted, 900, sso_gate.RETURNS - 1)
+    use_up(studio, counted, sso_gate.RETURNS, but=1)
     assert sign_in(browser, known).status_code == 303
-    assert studio.store.counters.read(counted).value == sso_gate.RETURNS - 1
+    assert tried(studio, counted, sso_gate.RETURNS) == sso_gate.RETURNS - 1
     where = query_of(known.sign_in(leave(browser), "ada"))
     answer = browser.get(f"{sso_gate.CALLBACK}?code=nonesuch&state={where['state']}")
     refused(answer, 401)
-    assert studio.store.counters.read(counted).value == sso_gate.RETURNS
+    assert tried(studio, counted, sso_gate.RETURNS) == sso_gate.RETURNS
 
 
 def test_a_chat_that_has_changed_meanwhile(
