@@ -17,7 +17,7 @@
       :host { all: initial; position: fixed; right: 1rem; bottom: 1rem; z-index: 2147483000; color-scheme: light dark; }
       button { position: absolute; right: 0; bottom: 0; width: 3.5rem; height: 3.5rem; border: 0; border-radius: 50%;
         background: #1f5fbf; color: #fff; cursor: pointer; box-shadow: 0 2px 10px #0005; }
-      button:focus-visible { outline: 3px solid #8ab4f8; outline-offset: 2px; }
+      button:focus-visible { outline: 3px solid #1f5fbf; outline-offset: 2px; box-shadow: 0 0 0 6px #fff; }
       svg { width: 1.6rem; height: 1.6rem; }
       iframe { position: fixed; right: 1rem; bottom: 5.25rem; width: min(25rem, calc(100vw - 2rem));
         height: min(38rem, calc(100vh - 6.5rem)); border: 1px solid #8885; border-radius: .75rem;

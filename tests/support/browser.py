@@ -35,7 +35,7 @@ _FLAGS = (
     "--disable-component-update",
     "--remote-debugging-pipe",
 )
-SECONDS = 30.0
+SECONDS = 60.0
 # A page gives the focus away when it is first painted, which may be after it is complete (HTML, "flush autofocus
 # candidates"); until then its body has it.
 _FOCUSED = "document.activeElement !== null && document.activeElement !== document.body"
@@ -52,8 +52,21 @@ def find_chromium() -> str:
     pytest.skip(reason)
 
 
+# What the browser says of a command whose document another one has taken the place of.
+_GONE = (
+    "navigated or closed",
+    "default execution context",
+    "context was destroyed",
+    "context with specified id",
+)
+
+
 class PageError(AssertionError):
     """The page threw, broke its policy, or did not do in time what was waited for."""
+
+
+class PageGone(PageError):
+    """What was asked of a document was not answered: the browser was on its way to another one."""
 
 
 class Page:
@@ -68,6 +81,7 @@ class Page:
         self._rest = b""
         self._count = 0
         self._session: str | None = None
+        self._loaded: set[str] = set()
         self.errors: list[str] = []
 
     def attach(self) -> None:
@@ -90,7 +104,8 @@ class Page:
             answer = self._message(until)
             if answer.get("id") == number:
                 if "error" in answer:
-                    raise PageError(f"{method}: {answer['error']}")
+                    said = f"{method}: {answer['error']}"
+                    raise (PageGone if any(each in said for each in _GONE) else PageError)(said)
                 return t.cast("dict[str, t.Any]", answer["result"])
             self._note(answer)
 
@@ -108,6 +123,8 @@ class Page:
         params = event.get("params", {})
         if event.get("method") == "Runtime.exceptionThrown":
             self.errors.append(json.dumps(params["exceptionDetails"])[:500])
+        elif event.get("method") == "Page.frameNavigated":
+            self._loaded.add(params["frame"]["loaderId"])
         elif event.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
             self.errors.append(f"{params['entry'].get('url')}: {params['entry']['text']}")
 
@@ -124,8 +141,18 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def open(self, url: str) -> None:
-        """Go to ``url`` and wait until it is loaded, scripts included, and what asks for the focus has it."""
-        self.call("Page.navigate", url=url)
+        """Go to ``url`` and wait until it is loaded, scripts included, and what asks for the focus has it.
+
+        The answer to the command comes before the document that was there has gone; where it has the same address,
+        nothing but the browser's own word tells the two apart.
+        """
+        loader = self.call("Page.navigate", url=url).get("loaderId")
+
+        def came() -> bool:
+            self.listen()
+            return loader is None or loader in self._loaded
+
+        self._until(came, lambda: f"{url} never came")
         self.wait(
             f"document.readyState === 'complete' && location.href === {json.dumps(url)} "
             f"&& (!document.querySelector('[autofocus]') || {_FOCUSED})"
@@ -141,20 +168,28 @@ class Page:
         return result["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Wait until an expression is true."""
-        self._until(
-            lambda: self.js(condition),
-            lambda: f"never: {condition}; the page is at {self.js('location.href')}",
-        )
+        """Wait until an expression is true, of whichever document is there by then."""
+
+        def look() -> t.Any:
+            try:
+                return self.js(condition)
+            except PageGone:
+                return None
+
+        self._until(look, lambda: f"never: {condition}; the page is at {self.js('location.href')}")
 
     def wait_for_error(self, part: str) -> None:
         """Wait until the console has an error with this in it."""
 
         def said() -> bool:
-            self.js("0")  # takes in what the browser has said meanwhile
+            self.listen()
             return any(part in error for error in self.errors)
 
         self._until(said, lambda: f"no error says {part!r}; there are {self.errors}")
+
+    def listen(self) -> None:
+        """Take in what the browser has said meanwhile."""
+        self.call("Target.getTargets")
 
     def _until(self, look: Callable[[], t.Any], missing: Callable[[], str]) -> t.Any:
         """What is seen, once it is something; ``missing`` says what never was."""
