@@ -23,6 +23,7 @@ from tests.leaks.world import World
 
 #: Types of blocks that tell more in the stream of runs than anywhere else.
 TOGETHER = frozenset({"router", "debate", "sequential", "vote"})
+_SAME = "Idempotency-Key"
 _CREDENTIALS = ("X-API-Key", "Origin", "X-Studio-Visitor")
 #: Headers by which an answer says who somebody is.
 _TOKENS = ("Set-Cookie", "X-Studio-Visitor")
@@ -137,14 +138,19 @@ class Asker:
         also: str = "",
         stop: str = "",
         documents: bool = False,
+        again: bool = False,
     ) -> t.Any:
         """One request and its answer, to the end; both head and body are told.
 
         :param stop: where the run is stopped if it never ends, with ``%s`` for its id.
         :param documents: the answer holds workflows as they were written.
+        :param again: it begins a run; at times it is sent again, as if its answer had been lost.
         """
         client = self.visitor if reader == "visitor" else self.anybody
         sent = dict(headers or {})
+        again = again and self.chance.random() < 0.2
+        if again:
+            sent[_SAME] = made("k", self.world.serial, 95)
         if key is not None:
             sent["X-API-Key"] = self.world.studio.keys.get(key, key)
         if reader == "visitor":
@@ -161,6 +167,17 @@ class Asker:
         self.played.statuses.append((reader, where, answer.status_code))
         self.played.told.append(Told(reader, where, text, also, documents))
         self._take_head(reader, where, answer.headers)
+        if again:
+            self.ask(
+                reader,
+                where,
+                method,
+                path,
+                body,
+                key=key,
+                headers={**(headers or {}), _SAME: sent[_SAME]},
+                also=also,
+            )
         return answer
 
     def pass_(self) -> dict[str, str]:

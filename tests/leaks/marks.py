@@ -40,6 +40,7 @@ CLASSES: Mapping[str, str] = {
     "l": "name of such a file",
     "h": "how a chat greets those who are in",
     "u": "who got in at a gate",
+    "k": "key under which a request may be sent again",
     "b": "body of a request that is refused",
     "z": "whatever belongs to a voter in a secret ballot",
     "P": "personal data that is redacted",

@@ -107,7 +107,9 @@ class Player(Visits):
         headers = NEGOTIATE if how == "live" else {}
         also = "t" if how == "live" and flags["includeThinking"] else ""
         self.also = also
-        answer = self.ask(reader, how, "POST", path, body, key=key, headers=headers, also=also, stop=STOP)
+        answer = self.ask(
+            reader, how, "POST", path, body, key=key, headers=headers, also=also, stop=STOP, again=bool(key)
+        )
         return t.cast("str | None", answer.headers.get("X-Run-Id"))
 
     def _uploaded(self) -> list[dict[str, t.Any]]:
@@ -130,7 +132,9 @@ class Player(Visits):
         self.also = "t" if thinks else ""
         body = {"message": self.message, "events": self.chance.choice(LEVELS), "includeThinking": thinks}
         path = f"/api/workflows/{self.workflow}/runs"
-        answer = self.ask(reader, "runs", "POST", path, body, key=key, also="t" if thinks else "", stop=STOP)
+        answer = self.ask(
+            reader, "runs", "POST", path, body, key=key, also=self.also, stop=STOP, again=bool(key)
+        )
         return t.cast("str | None", answer.headers.get("X-Run-Id"))
 
     def _chat(self, reader: str) -> str | None:

@@ -62,7 +62,9 @@ class Visits(Looks):
         how, headers = self.how
         stop = f"/api/chat/{self.slug}/runs/%s/cancel"
         also = self.also if how == "live" else ""
-        answer = self.ask("visitor", how, method, path, body, headers=headers, also=also, stop=stop)
+        answer = self.ask(
+            "visitor", how, method, path, body, headers=headers, also=also, stop=stop, again=True
+        )
         if "conversationId" not in body and "X-Conversation-Id" in answer.headers:
             self.conversation = answer.headers["X-Conversation-Id"]
         return t.cast("str | None", answer.headers.get("X-Run-Id"))
