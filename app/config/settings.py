@@ -290,6 +290,12 @@ class Settings:
         365,
         "How long the audit log keeps a row, in days. 0: for ever.",
     )
+    run_days: int = _setting(
+        "STUDIO_RUN_RETENTION_DAYS",
+        kinds.whole(0, 36_500),
+        0,
+        "How long a run that has ended is kept, in days, with all that belongs to it. 0: until somebody deletes it.",
+    )
     public_url: str = _setting(
         "STUDIO_PUBLIC_URL",
         kinds.url("http", "https"),

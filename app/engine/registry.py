@@ -42,6 +42,8 @@ DEAD_AFTER_S = 35.0
 CARRY_S = 1.0
 #: Seconds between looks for stored logs of durable runs that are too old.
 LOGS_S = 60.0
+#: Seconds between two transactions that delete old runs.
+_BETWEEN_S = 0.05
 
 
 class RunRegistry:
@@ -201,6 +203,10 @@ class RunRegistry:
         """A run that ended in this process and whose log is still kept."""
         return self._retained.get(run_id)
 
+    def forget(self, run_id: str) -> None:
+        """Let go of the log of a run that was deleted."""
+        self._retained.drop(run_id)
+
     def live(self) -> list[Run]:
         """The live runs of this process, in order of their start."""
         return list(self._runs.values())
@@ -279,6 +285,15 @@ class RunRegistry:
         before = first_id("aud", self._services.clock.now_ms() - days * 86_400_000)
         while days and store.audit.forget_before(before):
             pass
+        self._sweep_runs(self._services.settings.run_days)
+
+    def _sweep_runs(self, days: int) -> None:
+        deleted = last = self._services.store.retention.sweep(days) if days else 0
+        while last:
+            gevent.sleep(_BETWEEN_S)  # others write, too
+            deleted += (last := self._services.store.retention.sweep(days))
+        if deleted:
+            log.info("deleted %d runs that ended more than %d days ago", deleted, days)
 
     def _sweep(self) -> None:
         lost = self._services.store.runs.fail_lost(DEAD_AFTER_S)

@@ -104,6 +104,11 @@ class Retained:
         self.sweep()
         return self._runs.get(run_id)
 
+    def drop(self, run_id: str) -> None:
+        """Let go of a run, if it is here."""
+        if (kept := self._runs.get(run_id)) is not None:
+            self._drop(kept)
+
     def sweep(self) -> None:
         """Let go of what is too old."""
         limit = self._now() - self._seconds

@@ -24,6 +24,7 @@ from app.store.keys import Keys
 from app.store.memories import Memories
 from app.store.owner import Owner
 from app.store.owners import Heartbeat, Lost
+from app.store.retention import Retention
 from app.store.run_list import RunList
 from app.store.runs import Runs
 from app.store.sealing import Sealer
@@ -44,6 +45,7 @@ class Store:
     :ivar durable: :class:`app.store.durable.Durable`.
     :ivar decisions: :class:`app.store.decisions.Decisions`.
     :ivar run_list: :class:`app.store.run_list.RunList`.
+    :ivar retention: :class:`app.store.retention.Retention`.
     :ivar threads: :class:`app.store.threads.Threads`.
     :ivar memories: :class:`app.store.memories.Memories`.
     :ivar secrets: :class:`app.store.secrets.Secrets`.
@@ -75,6 +77,7 @@ class Store:
         self.durable = Durable(self._backend, self._writer, heartbeat, lost, clock, self.runs)
         self.decisions = Decisions(self._backend, self._writer, clock)
         self.run_list = RunList(self._backend)
+        self.retention = Retention(self._backend, self._writer, clock)
         self.threads = Threads(self._backend, self._writer, clock)
         self.memories = Memories(self._backend, self._writer, clock)
         sealer = Sealer(settings.secrets_key, settings.data_dir)

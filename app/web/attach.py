@@ -34,6 +34,7 @@ from app.web.sight import KEYED, Sight
 from app.web.told import Told, of_record, of_run, of_stored_log
 
 if t.TYPE_CHECKING:
+    from app.engine.retained import KeptRun
     from app.engine.run_log import RunLog
     from app.engine.services import Services
 
@@ -70,7 +71,7 @@ class Attacher:
             raise forbidden("admin")
         until = get_hub().loop.now() + CLAIMED_S
         while True:
-            here = carried(run_id) or self._services.runs.ended(run_id)
+            here = carried(run_id) or self._ended(run_id)
             if here is not None:
                 _check(run_id, here.request.key_id)
                 return self._tell(of_run(here), query, sight)
@@ -111,8 +112,16 @@ class Attacher:
 
         :raises ApiError: 404 unknown, or not the caller's.
         """
-        here = carried(run_id) or self._services.runs.ended(run_id)
+        here = carried(run_id) or self._ended(run_id)
         return self._recorded(self.row(run_id)) if here is None else of_run(here)
+
+    def _ended(self, run_id: str) -> KeptRun | None:
+        """A run whose log this process keeps, unless it was deleted meanwhile, by whichever process."""
+        kept = self._services.runs.ended(run_id)
+        if kept is not None and self._services.store.runs.status(run_id) is None:
+            self._services.runs.forget(run_id)
+            return None
+        return kept
 
     def _young(self, run_id: str) -> bool:
         return abs(self._services.clock.now_ms() - time_of(run_id)) < _YOUNG_MS

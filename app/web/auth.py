@@ -78,6 +78,7 @@ CREDENTIALS: tuple[Credential, ...] = (
     Credential("GET", "/api/runs/<run_id>", "key", "read", own="also"),
     Credential("GET", "/api/runs/<run_id>/events", "key", "read", own="also"),
     Credential("GET", "/api/runs/<run_id>/values/<ref>", "key", "read", own="also"),
+    Credential("DELETE", "/api/runs/<run_id>", "key", "run", own="only"),
     Credential("POST", "/api/runs/<run_id>/cancel", "key", "run", own="only"),
     Credential("POST", "/api/runs/<run_id>/resume", "key", "run", own="only"),
     Credential("GET", "/api/decisions", "key", "read", own="also"),

@@ -77,7 +77,7 @@ def keep(services: Services, chat: Chat, visitor: Visitor, files: Sequence[Sent]
     # Who waits for people may need them for long; all others are over by then.
     seconds = settings.files_s if run.durable else run.settings.timeout_s + _LATER_S
     until = services.clock.now_ms() + round(seconds * 1000)
-    entries = []
+    entries: list[dict[str, t.Any]] = []
     for file in files:
         try:
             row = services.store.files.put(

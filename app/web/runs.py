@@ -1,4 +1,4 @@
-"""``GET /api/runs/{id}`` and ``POST /api/runs/{id}/cancel``.
+"""``GET`` and ``DELETE /api/runs/{id}``, and ``POST /api/runs/{id}/cancel``.
 
 Law of this room: what does not exist and what is not the caller's give the same answer. A run that is
 carried by this process is asked itself; any other is read from the store.
@@ -12,8 +12,11 @@ import typing as t
 from flask import Blueprint, Flask, Response
 
 from app import encoding
+from app.errors import ApiError
 from app.store.errors import StoreFailed
+from app.store.retention import RunStays
 from app.streams import references
+from app.web import audit
 from app.web.auth import Caller, caller, credential
 from app.web.errors import not_found
 from app.web.http import json_response, read_nothing, services
@@ -62,6 +65,24 @@ def cancel(run_id: str) -> Response:
     if row is None or not may_stop(caller(), row):
         raise not_found("run", run_id)
     return stop(run_id, run, row["status"])
+
+
+def remove(run_id: str) -> Response:
+    """Delete a run that has ended, with all that is kept of it: 204."""
+    read_nothing()
+    _, row = find(run_id)
+    if row is None or not may_stop(caller(), row):
+        raise not_found("run", run_id)
+    details = {"workflowId": row["workflow_id"]}
+    note = audit.note(audit.told("run.delete", f"run:{run_id}", details))
+    try:
+        removed = services().store.retention.forget(run_id, note)
+    except RunStays as stays:
+        raise ApiError(409, stays.code, stays.message) from None
+    if not removed:
+        raise not_found("run", run_id)
+    services().runs.forget(run_id)
+    return Response(status=204)
 
 
 def stop(run_id: str, run: Run | None, status: str) -> Response:
@@ -118,6 +139,7 @@ def install(app: Flask) -> None:
     """Put the routes on ``app``."""
     blueprint = Blueprint("runs", __name__)
     blueprint.add_url_rule("/api/runs/<run_id>", view_func=show)
+    blueprint.add_url_rule("/api/runs/<run_id>", view_func=remove, methods=["DELETE"])
     blueprint.add_url_rule("/api/runs/<run_id>/values/<ref>", view_func=value)
     blueprint.add_url_rule("/api/runs/<run_id>/cancel", view_func=cancel, methods=["POST"])
     app.register_blueprint(blueprint)

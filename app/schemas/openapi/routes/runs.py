@@ -69,6 +69,16 @@ ROUTES = (
         errors={404: ("not_found",)},
     ),
     Operation(
+        route="DELETE /api/runs/<run_id>",
+        id="removeRun",
+        does="Delete a run",
+        tag="Runs",
+        page="http-api.md#deleting-a-run",
+        says="Takes no body. What belongs to the run goes with it; one that has not ended has to be stopped first.",
+        answers={204: Answer(says="It is gone.")},
+        errors={404: ("not_found",), 409: ("run_not_ended",)},
+    ),
+    Operation(
         route="POST /api/runs/<run_id>/cancel",
         id="stopRun",
         does="Stop a run",
