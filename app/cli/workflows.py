@@ -6,7 +6,6 @@ commands write the store under STUDIO_DATA_DIR, whether or not a server is runni
 
 from __future__ import annotations
 
-import re
 import typing as t
 
 import click
@@ -24,6 +23,7 @@ from app.cli.context import (
 )
 from app.clock import rfc3339
 from app.errors import Problem, ValidationFailed
+from app.workflows import ids
 
 if t.TYPE_CHECKING:
     from app.store import Store, WorkflowRow
@@ -36,9 +36,6 @@ class Parts(t.NamedTuple):
 
     store: Store
     plugins: Registry
-
-
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @click.group()
@@ -56,11 +53,15 @@ def import_(file: str, deploy: bool, workflow_id: str | None) -> None:
     Without --id every import makes a new workflow; with it the stored draft is replaced and versions
     that were deployed stay as they are.
     """
-    if workflow_id is not None and not _ID.fullmatch(workflow_id):
+    if workflow_id is not None and not ids.ID.fullmatch(workflow_id):
         raise click.BadParameter("1 to 64 letters, digits, - and _", param_hint="--id")
     plugins = load_plugins()
     document, name = _checked(file, plugins)
     with open_store() as store:
+        problem = None if workflow_id is None else ids.id_problem(workflow_id)
+        # One that is stored under a word that is reserved now can still be changed.
+        if problem is not None and store.workflows.get(str(workflow_id)) is None:
+            raise click.BadParameter(problem, param_hint="--id")
         check_stored(Parts(store, plugins), workflow_id or "", document, deploy)
         tell = note_of(store, lambda saved: ("workflow.import", f"workflow:{saved}", {"name": name}))
         saved = store.workflows.save(document, name, workflow_id, tell)

@@ -20,7 +20,7 @@ from app.web.http import json_response, read_object, read_query, services
 from app.web.judging import Judge
 from app.web.lists import page_of, read_page
 from app.workflows.document import export, name_of, parse
-from app.workflows.validation import ID
+from app.workflows.ids import id_problem
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -101,8 +101,8 @@ class Drafts:
         )
 
     def _create(self, workflow_id: str, document: dict[str, t.Any]) -> WorkflowRow:
-        if not ID.fullmatch(workflow_id):
-            raise ValidationFailed([Problem("workflow_id", f"must match {ID.pattern}")])
+        if problem := id_problem(workflow_id):
+            raise ValidationFailed([Problem("workflow_id", problem)])
         if workflow_id in self._runners:
             raise etags.conflict(f"A plugin brings the workflow '{workflow_id}'")
         try:

@@ -8,7 +8,6 @@ block types, models and tools exist is told by the caller.
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 from collections.abc import Callable, Collection, Mapping
 
@@ -20,13 +19,13 @@ from app.workflows import edge_rules, graph, regions, secret_places
 from app.workflows.compiled import CompiledBlock, CompiledWorkflow, Edge, WorkflowSettings
 from app.workflows.config_checks import CheckAgent, CheckModel, ConfigChecks, Findings, Known
 from app.workflows.document import parse
+from app.workflows.ids import ID
 from app.workflows.mcp_entries import NO_SERVERS
 from app.workflows.shapes import COMMON_KEYS, BlockShape, DocumentShape, EdgeShape
 from plugins import wording
 from plugins.spec.blocks import BlockType
 from plugins.spec.mcp import McpServers
 
-ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_BLOCKS = 500
 MAX_EDGES = 2_000
 #: Of how many different names of a document it is told what was probably meant.

@@ -122,6 +122,7 @@ def test_a_document_comes_by_standard_input(studio: Studio) -> None:
         ("show", "nope"),
         ("export", "nope"),
         ("import", TOUR, "--id", "not an id"),
+        ("import", TOUR, "--id", "validate"),
         ("nonsense",),
     ],
     ids=" ".join,

@@ -7,6 +7,8 @@ import typing as t
 import pytest
 import yaml
 
+from app.schemas import chat_deployment
+from app.workflows import ids
 from tests.web.conftest import Studio, assert_error, document
 from tests.web.managing import made, ok, send
 
@@ -322,3 +324,35 @@ def test_changes_are_in_the_audit_log(studio: Studio) -> None:
         ("workflow.update", {"revision": 2}),
         ("workflow.create", {"name": "One agent"}),
     ]
+
+
+def test_no_workflow_is_made_under_a_word_of_the_addresses(studio: Studio) -> None:
+    refused = send(studio, "PUT", "/api/workflows/validate", GOOD, If_None_Match="*")
+    error = assert_error(refused, 400, "validation_failed", path="workflow_id")
+    assert "choose another id" in error["details"][0]["message"]
+    assert_error(studio.get("/api/workflows/validate"), 404, "not_found")
+
+
+def test_one_that_was_stored_under_such_a_word_is_still_there_to_change_and_remove(studio: Studio) -> None:
+    studio.store.workflows.create(GOOD, "Old", "validate")
+    shown = studio.get("/api/workflows/validate")
+    assert ok(shown)["name"] == "Old"
+    changed = send(studio, "PUT", "/api/workflows/validate", GOOD, If_Match=shown.headers["ETag"])
+    assert ok(changed)["name"] == GOOD["name"]
+    ok(send(studio, "POST", "/api/workflows/validate", GOOD, key="read"))
+    gone = send(studio, "DELETE", "/api/workflows/validate", If_Match=changed.headers["ETag"])
+    assert gone.status_code == 204
+
+
+def test_every_word_that_stands_where_an_id_of_a_workflow_does_is_reserved(studio: Studio) -> None:
+    """So are the names of chats; all other ids are given by the server, or have no words beside them."""
+    rules = [rule.rule.split("/") for rule in studio.app.url_map.iter_rules()]
+
+    def words(*start: str) -> set[str]:
+        place = len(start)
+        found = {rule[place] for rule in rules if rule[:place] == list(start) and len(rule) > place}
+        return {word for word in found if not word.startswith("<")}
+
+    assert words("", "api", "workflows") == ids.RESERVED
+    assert words("", "api", "chat") | words("", "chat") <= chat_deployment.RESERVED
+    assert words("", "api", "secrets") == set()
