@@ -19,6 +19,7 @@ from flask import Flask
 from gevent import get_hub
 from gevent.socket import socket as gevent_socket
 
+from app.web import mailer
 from app.web.accesslog import AccessLine
 from app.web.held import held
 from app.web.streaming import ENVIRON_KEY, Source, service
@@ -64,8 +65,9 @@ class StreamMiddleware:
         self.listen = listen
 
     def drain(self, seconds: float) -> None:
-        """Take no new runs, end those that live, and return when their streams are with their clients and the
-        store is flushed, or when ``seconds`` are over. The worker asks for it before it leaves.
+        """Take no new runs, end those that live, and return when their streams are with their clients, the e-mails
+        that wait are sent and the store is flushed, or when ``seconds`` are over. The worker asks for it before it
+        leaves.
         """
         services = self.app.extensions["studio"]
         until = get_hub().loop.now() + seconds
@@ -76,6 +78,7 @@ class StreamMiddleware:
             streams.cut_relayed()
         if not streams.wait_empty(_left(until)):
             streams.cut_all()
+        mailer.drain(self.app, _left(until))
         services.runs.close()
         services.mcp.close()
         services.observing.close(min(FLUSH_S, _left(until)))
