@@ -258,7 +258,7 @@ def test_nothing_heavy_is_imported_at_start(tmp_path: Path) -> None:
         env=env,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
     assert done.stdout.strip().endswith("[]"), done.stdout + done.stderr

@@ -120,7 +120,7 @@ def at_a_terminal(command: list[str], environ: dict[str, str], typed: str) -> tu
                 if left and shown.endswith((b"? ", b": ")):
                     line, _, left = left.partition("\n")
                     os.write(parent, line.encode() + b"\n")
-            return shown.decode(), process.wait(20)
+            return shown.decode(), process.wait(60)
     finally:
         os.close(parent)
 

@@ -102,7 +102,7 @@ def test_an_interrupt_stops_the_run_and_ends_with_130(studio: Studio) -> None:
     ) as process:
         wait_for_run(studio)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert json.loads(out)["error"]["code"] == "cancelled"
 
@@ -180,7 +180,7 @@ def test_an_interrupt_over_http_stops_the_run_on_the_server(served: Studio) -> N
     ) as process:
         wait_for_run(served, workflow)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert json.loads(out)["error"]["code"] == "cancelled"
 
@@ -200,7 +200,7 @@ def test_a_terminal_gets_it_live_with_thinking_chips_and_the_retraction(studio: 
             shown = b""
             while piece := read(parent):
                 shown += piece
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
     finally:
         os.close(parent)
     text = shown.decode()

@@ -247,7 +247,7 @@ def test_the_bridge_conforms_through_litellm_itself(tmp_path: Path) -> None:
                 sys.executable, "-c", _LOADED, "conformance", "--plugin", "studio", "--family", "litellm",
                 "--model", "openai/kit-model", "--recordings", str(folder),
             ],
-            cwd=ROOT, env=made.env(), capture_output=True, text=True, timeout=110, check=False,
+            cwd=ROOT, env=made.env(), capture_output=True, text=True, timeout=200, check=False,
         )  # fmt: skip
     assert "litellm/openai/kit-model over litellm_bridge: conforms" in done.stdout, done.stdout + done.stderr
 

@@ -40,7 +40,7 @@ def run(name: str, folder: Path, server: Studio, key: str) -> subprocess.Complet
     (folder / name).write_text(CLIENTS[name])
     env = {**os.environ, "STUDIO_URL": f"http://127.0.0.1:{server.port}", "STUDIO_API_KEY": key}
     return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=200, check=False
     )
 
 

@@ -35,14 +35,14 @@ def document(blocks: list[tuple[str, str, dict[str, t.Any]]], *edges: str, **mor
 def ended(made: Services, doc: Mapping[str, t.Any], given: t.Any = None) -> tuple[t.Any, Recorder]:
     """The terminal of a run, and all that came before."""
     run, recorder = start(made, doc, given)
-    assert run.done.wait(20)
+    assert run.done.wait(60)
     return recorder.envelopes[-1].event, recorder
 
 
 def stopped(run: Run, recorder: Recorder) -> ev.RunCancelled:
     """Stop a run; it ends once, and last."""
     assert run.cancel("stop_requested")
-    assert run.done.wait(20)
+    assert run.done.wait(60)
     ends = [e.event for e in recorder.envelopes if isinstance(e.event, ev.Terminal)]
     assert ends == [recorder.envelopes[-1].event]
     assert isinstance(ends[0], ev.RunCancelled)
@@ -97,5 +97,5 @@ def start_saved(made: Services, workflow: str, given: t.Any = None, **options: t
 def ended_saved(made: Services, workflow: str, given: t.Any = None) -> tuple[t.Any, Recorder]:
     """The terminal of a run of a stored workflow, and all that came before."""
     run, recorder = start_saved(made, workflow, given)
-    assert run.done.wait(20)
+    assert run.done.wait(60)
     return recorder.envelopes[-1].event, recorder

@@ -80,7 +80,7 @@ class Office:
 
     def asked(self, run: Run) -> dict[str, DecisionRow]:
         """What people are asked of a run that has paused, by tool and ``n``, or by kind."""
-        assert run.done.wait(20)
+        assert run.done.wait(60)
         assert run.paused is not None
         return {_label(row): row for row in self.made.store.decisions.open_of_run(run.id)}
 
@@ -105,7 +105,7 @@ class Office:
 
     def output(self, run: Run) -> t.Any:
         """The output of a run that completes."""
-        assert run.done.wait(20)
+        assert run.done.wait(60)
         end = self.stream(run)[-1]
         assert isinstance(end, ev.RunCompleted), end
         return end.output

@@ -63,7 +63,7 @@ def check(made: Services, vendor: Upstream, run: Run, recorder: Recorder) -> Non
     assert not run.scope.greenlets
     assert run.scope.abandoned == 0
     assert len(made.runs) == 0
-    wait_until(lambda: gevent.sleep(0.001) or vendor.open == 0, "every upstream connection is closed", 5)
+    wait_until(lambda: gevent.sleep(0.001) or vendor.open == 0, "every upstream connection is closed")
 
 
 def test_a_run_that_is_not_cancelled(made: Services, vendor: Upstream) -> None:

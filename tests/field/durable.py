@@ -122,7 +122,7 @@ class Place:
         studio = self.server.studio
         assert studio.process is not None
         os.killpg(studio.process.pid, signal.SIGKILL)
-        studio.process.wait(10)
+        studio.process.wait(60)
         studio.start()
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from tests.support.engine import Recorder, agent, start
 from tests.support.servers import NEGOTIATE, Studio
 from tests.support.vendor import Call, Vendor
 
-BOUND_S = 20.0
+BOUND_S = 60.0
 ALL = {"stream": True, "includeThinking": True, "includeToolCalls": True}
 ANY: dict[str, t.Any] = {"type": "object"}
 #: A configured vendor key; it may never be seen anywhere.

@@ -145,7 +145,7 @@ def raced_for(place: Place) -> None:
     given = [gevent.spawn(answer, it, server) for it in cases for server in (0, 1)]
     for it in cases:
         it.works("do")
-    statuses = [each.get(timeout=20) for each in given]
+    statuses = [each.get(timeout=60) for each in given]
     for number, it in enumerate(cases):
         assert sorted(statuses[2 * number : 2 * number + 2]) == [200, 409]
         it.record("completed")
@@ -326,7 +326,7 @@ def test_a_server_that_ends_hands_its_runs_over(place: Place) -> None:
     assert it.first.stream._parser.retry == 1000
     rest = follows.rest()
     assert (rest[-1]["type"], rest[-1]["data"]) == ("detached", {"retry_ms": 1000})
-    assert leaving.studio.process.wait(20) == 0
+    assert leaving.studio.process.wait(60) == 0
     it.place = place
     it.follow()
     last = f"{follows.run_id}:{rest[-1]['seq']}"

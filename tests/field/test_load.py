@@ -169,7 +169,7 @@ def test_load_05_nothing_is_written_in_a_transaction_that_waits_for_a_model(
     workflow = served.agent("openai-compatible/field", tools=["huge"])
     reader = Following(served, workflow, message="hi")
     call = vendor.next_call()
-    with closing(sqlite3.connect(served.studio.data / "studio.db", timeout=5)) as connection:
+    with closing(sqlite3.connect(served.studio.data / "studio.db", timeout=20)) as connection:
         connection.isolation_level = None
         connection.execute("begin immediate")  # waits for whoever writes; raises when that does not end
         connection.execute("rollback")

@@ -484,7 +484,7 @@ def test_a_process_that_dies_leaves_a_stream_that_is_cut(tmp_path: Path, vendor:
             (worker,) = doomed.workers()
             assert doomed.process is not None
             doomed.process.kill()
-            doomed.process.wait(10)
+            doomed.process.wait(60)
             os.kill(worker, signal.SIGKILL)
             with pytest.raises((OSError, http.client.HTTPException)):
                 second.rest()
@@ -566,7 +566,7 @@ def test_a_process_that_stops_does_not_wait_for_the_runs_of_others(tmp_path: Pat
             leaving.process.terminate()
             with pytest.raises((OSError, http.client.HTTPException)):
                 second.rest()
-            assert leaving.process.wait(20) == 0
+            assert leaving.process.wait(60) == 0
         third = Reader(attach(server, first.run_id, last=second.last_id))
         say(call, first, "b ")
         assert third.next()["chunk"] == "b "

@@ -499,6 +499,6 @@ def test_facts_need_no_client() -> None:
         f"print([name for name in {names!r} if name in sys.modules])"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200
     )
     assert found.stdout.strip() == "[]"

@@ -183,7 +183,7 @@ def test_without_apps_nothing_of_it_is_loaded_and_without_the_extra_it_is_named(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=True,
     )
     loaded, error = json.loads(done.stdout)

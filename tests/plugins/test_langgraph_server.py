@@ -225,7 +225,7 @@ def test_a_review_outlives_a_server_that_was_killed(server: Studio) -> None:
     paused = chat(server, UNKNOWN)
     assert server.process is not None
     os.killpg(server.process.pid, signal.SIGKILL)
-    server.process.wait(10)
+    server.process.wait(60)
     server.start()
     said = {"thread_id": paused["thread_id"], "decision": "approve"}
     with post(server, "/chat/resume", said, {"Accept": "application/json"}) as answer:

@@ -50,7 +50,7 @@ def test_the_app_starts_and_resolves_without_an_sdk(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,7 @@ def test_what_it_writes_installs_conforms_and_passes_its_tests(tmp_path: Path) -
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
     assert "3 passed" in tests.stdout, tests.stdout + tests.stderr

@@ -145,7 +145,7 @@ class TestPool:
             text(address)
             assert _held()
             monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.0)
-            assert closed.wait(5)
+            assert closed.wait(30)
         assert not _held()
 
     def test_idle_ones_are_closed(self) -> None:

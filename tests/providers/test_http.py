@@ -99,7 +99,7 @@ class TestEnds:
         def handle(peer: Peer) -> None:
             peer.request()
             peer.send(CHUNKED + piece(sse(chunk({"content": "par"}))))
-            read.wait(5)
+            read.wait(30)
             peer.reset()
 
         with raw_server(handle) as address, RunScope() as scope:
@@ -221,7 +221,7 @@ class TestLimits:
 
         with raw_server(handle) as address:
             got, error = failure(address, idle_s=0.1)
-            assert closed.wait(5)
+            assert closed.wait(30)
         assert (got, error.code) == ("par", "provider_idle")
 
     def test_pings_are_no_progress(self) -> None:
@@ -310,7 +310,7 @@ class TestLeaving:
             events = stream(scope, connection(address))
             next(events)
             events.close()
-            assert closed.wait(5)
+            assert closed.wait(30)
 
     @pytest.mark.parametrize("sent", [b"", HEAD, CHUNKED, CHUNKED + b"5\r\nda"])
     def test_cancel_at_any_stage(self, sent: bytes) -> None:
@@ -326,14 +326,14 @@ class TestLeaving:
         with raw_server(handle) as address, RunScope() as scope:
 
             def cancel() -> None:
-                asked.wait(5)
+                asked.wait(30)
                 gevent.sleep(0.02)
                 scope.cancel("stop_requested")
 
             canceller = gevent.spawn(cancel)
             with pytest.raises(Cancelled):
                 list(stream(scope, connection(address)))
-            assert closed.wait(5)
+            assert closed.wait(30)
             canceller.join()
 
 

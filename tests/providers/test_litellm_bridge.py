@@ -74,7 +74,7 @@ def real() -> Json:
         env={**kept, **keys},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

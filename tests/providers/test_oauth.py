@@ -87,7 +87,7 @@ class TestKeeping:
             got: list[str | None] = []
             for _ in range(3):
                 scope.spawn(lambda: got.append(header(auth, CLIENT)))
-            assert served.asked.wait(5)
+            assert served.asked.wait(30)
             served.hold.set()
             scope.join()
         assert got == ["Bearer tok-1"] * 3
@@ -101,7 +101,7 @@ class TestKeeping:
             with RunScope() as scope:
                 for _ in range(2):
                     scope.spawn(lambda: got.append(refusal(auth, CLIENT)))
-                assert served.asked.wait(5)
+                assert served.asked.wait(30)
                 served.hold.set()
                 scope.join()
             assert [error.code for error in got] == ["provider_auth"] * 2
@@ -123,7 +123,7 @@ class TestKeeping:
                 ended.append("left")
 
             outer.spawn(leaving)
-            assert served.asked.wait(5)
+            assert served.asked.wait(30)
             outer.spawn(lambda: got.append(header(auth, CLIENT)))
             gevent.sleep(0)
             first.cancel("user_stop")

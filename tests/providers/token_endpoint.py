@@ -32,7 +32,7 @@ class Endpoint:
         self.forms.append({name: values[0] for name, values in parse_qs(body.decode()).items()})
         self.asked.set()
         if self.hold is not None:
-            self.hold.wait(5)
+            self.hold.wait(30)
         status, answer = self.replies[min(len(self.forms), len(self.replies)) - 1]
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         peer.send(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(data), data))

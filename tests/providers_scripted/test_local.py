@@ -245,7 +245,7 @@ def test_a_cancelled_start_goes_on_for_the_next(own: Supervisor) -> None:
     starter.start()
     until(lambda: own.starts)
     scope.cancel("stop_requested")
-    starter.join(5)
+    starter.join(30)
     assert ended == ["stop_requested"]
     own.ensure(RunScope())
     assert own.starts == 1

@@ -263,7 +263,7 @@ def test_a_cancel_ends_it_at_once(stage: Stage, name: str) -> None:
     greenlet.start()
     gevent.sleep(0.01)
     scope.cancel("stop_requested")
-    greenlet.join(5)
+    greenlet.join(30)
     assert ended == ["stop_requested"]
 
 
@@ -282,7 +282,7 @@ def test_a_script_without_delays_lets_others_run(stage: Stage) -> None:
     greenlet.start()
     for _ in stage.batches("s"):
         said.append(None)
-    greenlet.join(5)
+    greenlet.join(30)
     assert max(after - before for before, after in itertools.pairwise([*turns, 200])) <= 16
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def _run(*command: str | Path) -> str:
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, f"{command} gave {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

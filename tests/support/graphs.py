@@ -42,7 +42,7 @@ def alone(kind: str, config: Mapping[str, t.Any]) -> dict[str, t.Any]:
 def ended(made: Services, document: Mapping[str, t.Any], given: t.Any = None) -> tuple[t.Any, Recorder]:
     """The terminal of a run of ``document``, and all that it told."""
     run, recorder = start(made, document, given)
-    assert run.done.wait(20)
+    assert run.done.wait(60)
     return recorder.envelopes[-1].event, recorder
 
 
@@ -109,6 +109,6 @@ def stopped(
     """What a run told that was stopped at the first event that fits."""
     run, recorder = start(made, document, given)
     run.attach(When(fits, lambda: run.cancel("stop_requested")))
-    assert run.done.wait(20)
+    assert run.done.wait(60)
     assert isinstance(recorder.envelopes[-1].event, ev.RunCancelled)
     return recorder

@@ -86,7 +86,7 @@ class Served:
     def run(self, given: t.Any, thread: ThreadRow | None = None, **options: t.Any) -> Told:
         """Run it to its end, or until it pauses."""
         told = self.start(given, thread, **options)
-        assert told.run.done.wait(20), outline(told)
+        assert told.run.done.wait(60), outline(told)
         return told
 
 

@@ -25,12 +25,17 @@ class Held:
 
 
 def _greenlets() -> dict[int, str]:
-    living = {}
+    living: dict[int, str] = {}
+    # Threads of gevent's own pool, in which names are looked up: it keeps what it once began.
+    pooled: list[greenlet] = []
+    names = gevent.get_hub().threadpool.task_queue
     for thing in gc.get_objects():
         # A type check by `type(...)`, since isinstance asks lazy proxies for their class and wakes them.
         if issubclass(type(thing), greenlet) and not thing.dead and thing:
             living[id(thing)] = repr(thing)
-    for hub in (gevent.get_hub(), gevent.getcurrent()):
+            if getattr(thing, "_task_queue", None) is names:
+                pooled += [thing, thing.parent]
+    for hub in (gevent.get_hub(), gevent.getcurrent(), *pooled):
         living.pop(id(hub), None)
     return living
 
@@ -67,7 +72,7 @@ def since(before: Held) -> list[str]:
     ]
 
 
-def wait_for_none_since(before: Held, seconds: float = 3.0) -> list[str]:
+def wait_for_none_since(before: Held, seconds: float = 10.0) -> list[str]:
     """Like :func:`since`, after giving clean-up up to ``seconds`` to finish."""
     left = since(before)
     for _ in range(int(seconds / 0.05)):

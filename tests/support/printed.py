@@ -33,7 +33,7 @@ def run(script: str, server: Studio, folder: Path) -> str:
         env={**os.environ, "STUDIO_API_KEY": server.key},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stderr

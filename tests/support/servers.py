@@ -56,7 +56,18 @@ def free_port() -> int:
     return port
 
 
-def wait_until(condition: t.Callable[[], t.Any], what: str, seconds: float = 20.0) -> t.Any:
+def can_listen(port: int) -> bool:
+    """Whether nobody listens on a port of loopback."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def wait_until(condition: t.Callable[[], t.Any], what: str, seconds: float = 60.0) -> t.Any:
     """Poll ``condition`` until it is true and return its value; fails naming ``what``."""
     end = time.monotonic() + seconds
     while True:
@@ -138,7 +149,7 @@ class Studio:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=200,
             check=False,
         )
 
@@ -159,6 +170,8 @@ class Studio:
 
     def start(self) -> t.Self:
         """Start the server and return once it answers its health check, and all of its workers serve."""
+        # A worker that was killed listens until it had the time to die, which may be after its master's death.
+        wait_until(lambda: can_listen(self.port), f"nobody listens on port {self.port} any more")
         if commands.can_run(self.python, self.env()):
             self.process = commands.Process(["serve"], self.env(), (Path(os.devnull), self.log, self.log))
         else:

@@ -99,7 +99,7 @@ class Vendor:
         """Its address with the version path, as an ``API_BASE``."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
-    def next_call(self, seconds: float = 20.0) -> Call:
+    def next_call(self, seconds: float = 60.0) -> Call:
         """The next request that came."""
         return self.calls.get(timeout=seconds)
 

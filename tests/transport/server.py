@@ -21,7 +21,7 @@ from pathlib import Path
 from app import encoding
 
 ROOT = Path(__file__).resolve().parents[2]
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 class Server:

@@ -28,9 +28,8 @@ def test_a_client_that_leaves_during_silence_is_noticed(server: Server, how: str
     left = time.monotonic()
     getattr(client, how)()
     stats = server.until(lambda now: now["gone"] == before["gone"] + 1)
-    assert (
-        time.monotonic() - left < 5
-    )  # usually a millisecond; the bound only tells it from a keepalive write
+    # Usually a millisecond; the bound only tells it from a keepalive write, which comes every 15 seconds.
+    assert time.monotonic() - left < 12
     server.until(lambda now: now["done"] == before["done"] + 1 and now["streams"] == 0)
     assert stats["watched"] == 0
 

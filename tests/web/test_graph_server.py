@@ -70,14 +70,16 @@ def test_silence_is_filled_with_comments_between_frames(served: Studio) -> None:
     workflow = served.deploy(SILENT)
     with chat(served, "Hi", workflow=workflow) as stream:
         frames = iter(stream)
-        seen = [next(frames) for _ in range(6)]
-    assert [frame.event for frame in seen[:4]] == [
-        "graph_topology",
-        "node_started",
-        "node_completed",
-        "node_started",
-    ]
-    assert [frame.comment for frame in seen[4:]] == ["keepalive", "keepalive"]
+        told = (
+            frame for frame in frames if frame.comment is None
+        )  # on a busy machine comments come before, too
+        assert [next(told).event for _ in range(4)] == [
+            "graph_topology",
+            "node_started",
+            "node_completed",
+            "node_started",
+        ]
+        assert [next(frames).comment for _ in range(2)] == ["keepalive", "keepalive"]
 
 
 def test_whichever_worker_takes_the_answer_the_turn_goes_on(served: Studio) -> None:
@@ -128,7 +130,7 @@ def test_a_pause_survives_the_end_of_its_server(served: Studio) -> None:
     assert served.process is not None
     for pid in [*served.workers(), served.process.pid]:
         os.kill(pid, signal.SIGKILL)
-    served.process.wait(10)
+    served.process.wait(60)
     served.start()
     for thread in threads:
         frames = told(resume(served, thread))

@@ -90,7 +90,7 @@ def test_a_servers_own_models_show_up_once_it_has_answered(
         warnings = compiled(document("vllm/qwen4"), studio.app.extensions["studio"].plugins).warnings
         assert [warning.path for warning in warnings] == ["blocks[1].config.model"]
         server.shutdown()
-        thread.join(5)
+        thread.join(30)
 
 
 def test_plugins_are_listed_with_what_they_contribute(studio: Studio) -> None:

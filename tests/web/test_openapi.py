@@ -47,7 +47,7 @@ def test_nothing_of_it_is_there_before_somebody_asks() -> None:
         f"print([name for name in sys.modules if name.startswith({rooms})])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=100, check=True
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=200, check=True
     )
     assert done.stdout.strip() == "[]"
 

@@ -43,7 +43,7 @@ def begin(studio: Studio, workflow: str, **body: t.Any) -> tuple[sse.EventStream
     stream = sse.post(studio.port, f"/api/workflows/{workflow}/runs", body, {"X-API-Key": studio.key})
     assert stream.status == 200
     frames = iter(stream)
-    first = next(frames).json()
+    first = next(frame for frame in frames if frame.comment is None).json()
     assert first["type"] == "thread"
     return stream, frames, first["thread_id"]
 
