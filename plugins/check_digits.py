@@ -56,10 +56,11 @@ def is_cpf(text: str) -> bool:
     if len(digits) != 11 or not digits.isdecimal() or digits.count(digits[0]) == 11:
         return False
     values = digits.encode().translate(_ONCE)
-    first = sum(map(mul, values, _CPF_WEIGHTS))
+    first: int = sum(map(mul, values, _CPF_WEIGHTS))
     if first * 10 % 11 % 10 != values[9]:
         return False
-    return (first + sum(values[:9]) + values[9] * 2) * 10 % 11 % 10 == values[10]
+    second = first + sum(values[:9]) + values[9] * 2
+    return second * 10 % 11 % 10 == values[10]
 
 
 def is_cnpj(text: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from app.engine.giving_way import giving_way
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.paths import join
 from app.store.files import FilesFull
@@ -43,12 +44,13 @@ def read(chat: Chat, files: Sequence[ChatFile]) -> list[Sent]:
     if files and not chat.takes_files:
         raise ValidationFailed([Problem("files", "this chat takes no files; leave them out")])
     found, problems, left = [], [], MAX_BYTES
+    step = giving_way()
     for place, file in enumerate(files):
         try:
-            data, stated = content_of(Entry(data=file.data, media_type=file.type))
+            data, stated = content_of(Entry(data=file.data, media_type=file.type), step)
             if file.size not in (None, len(data)):
                 raise FileRefused(f"has {len(data)} bytes and not {file.size}; send it whole")
-            _, media_type, data = sniff(data, stated)
+            _, media_type, data = sniff(data, stated, step)
         except FileRefused as refused:
             problems.append(Problem(join("files", place), str(refused)))
             continue

@@ -24,6 +24,7 @@ from gevent import get_hub
 from app import encoding
 from app.engine.registry import DEAD_AFTER_S
 from app.errors import ApiError, Problem, ValidationFailed
+from app.web import bodies
 from app.web.http import services
 
 if t.TYPE_CHECKING:
@@ -96,7 +97,7 @@ def claim(
         raise ValidationFailed([Problem(HEADER, cure)], code="not_supported")
     key = _hash("chat" if workflow_id is None else "workflow", workflow_id or chat_id or "", subject, sent)
     # The client's key is the hash's: who has the row alone cannot try which body it is of.
-    of_body = hmac.digest(sent.encode(), encoding.canonical([surface, body]), hashlib.sha256)
+    of_body = bodies.digest_of(sent.encode(), encoding.canonical([surface, body]))
     store = services().store.idempotency
     until = get_hub().loop.now() + WAIT_S
     while True:

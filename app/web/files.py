@@ -17,6 +17,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.formparser import FormDataParser
 
 from app.clock import rfc3339
+from app.engine.giving_way import giving_way
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas import derive
 from app.schemas.files import UploadQuery
@@ -62,7 +63,7 @@ def upload() -> Response:
     query = _query()
     name, stated, data = _sent(query.name)
     try:
-        _, media_type, data = sniff(data, stated)
+        _, media_type, data = sniff(data, stated, giving_way())
     except FileRefused as refused:
         raise ApiError(415, "unsupported_media_type", f"The file {refused}.") from None
     keep_s = min(query.expires_in_seconds or settings.files_s, settings.files_s)

@@ -18,6 +18,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from app import encoding
 from app.errors import ApiError, Problem, ValidationFailed
+from app.web import bodies
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
@@ -27,6 +28,9 @@ MAX_BODY = 10 * 1024 * 1024
 
 #: Most lists, objects and members of objects in a JSON body. Ten megabytes of brackets take seconds to read.
 MOST_PARTS = 300_000
+
+#: The same of what is over :data:`MAX_BODY`, items and strings counted as well. What may be large are the files in it.
+MOST_LARGE_PARTS = 10_000
 
 #: Bytes of a body that strangers send to get in: an address, a password.
 MAX_ENTRANCE = 64 * 1024
@@ -147,7 +151,7 @@ def read_bytes(most: int = MAX_BODY) -> bytes:
         request.max_content_length = most + 1
     try:
         with bounded_read(request.environ, max(1.0, most / MAX_BODY)):
-            data = request.get_data(cache=False)
+            data = bodies.taken_in(request.stream)
     except RequestEntityTooLarge:
         data = None
     if data is None or len(data) > most:
@@ -221,7 +225,11 @@ def _kind(value: t.Any) -> str:
 
 def _check_parts(data: bytes) -> None:
     """:raises ApiError: 413: to read it, and all that is done with it, would hold everybody else up for seconds."""
-    if len(data) > MOST_PARTS and _parts(data) > MOST_PARTS and _parts(_bare(data)) > MOST_PARTS:
+    if len(data) > MAX_BODY:
+        if bodies.has_more(data, MOST_LARGE_PARTS):
+            message = f"A large body may have {MOST_LARGE_PARTS} values at most. Send what is large as files."
+            raise ApiError(413, "payload_too_large", message)
+    elif len(data) > MOST_PARTS and _parts(data) > MOST_PARTS and _parts(_bare(data)) > MOST_PARTS:
         message = f"The body has more than {MOST_PARTS} lists, objects and their members. Send less at once."
         raise ApiError(413, "payload_too_large", message)
 

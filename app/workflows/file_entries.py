@@ -6,10 +6,11 @@ believed only where the bytes cannot tell (plain text). Pure: nothing is fetched
 
 from __future__ import annotations
 
-import base64
 import binascii
+import codecs
+import io
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
@@ -21,6 +22,10 @@ from app.workflows.template_syntax import is_template
 #: Files of one agent, and their bytes together (contract section 8).
 MAX_FILES = 15
 MAX_BYTES = 50 * 1024 * 1024
+
+#: Characters or bytes of a file that are looked at between two steps; a step. Text in base64 comes in fours.
+_PIECE = 1024 * 1024
+Step = Callable[[], None]
 
 Kind = t.Literal["image", "pdf", "text"]
 
@@ -45,6 +50,10 @@ _KINDS: Mapping[str, Kind] = {
 _TEXTS = frozenset(
     {"application/json", "application/xml", "application/yaml", "application/javascript", "application/csv"}
 )
+
+
+def _no_step() -> None:
+    """Nobody waits."""
 
 
 class FileRefused(ValueError):
@@ -132,9 +141,10 @@ def entry_of(raw: t.Any, path: str) -> Entry:
     return entry
 
 
-def content_of(entry: Entry) -> tuple[bytes, str]:
+def content_of(entry: Entry, step: Step = _no_step) -> tuple[bytes, str]:
     """The bytes of an entry with ``data`` or ``text``, and the media type that goes with them (may be empty).
 
+    :param step: called now and then; may let others go on.
     :raises FileRefused: the data is no base64 or no ``data:`` URL.
     """
     stated = entry.media_type or ""
@@ -142,26 +152,47 @@ def content_of(entry: Entry) -> tuple[bytes, str]:
         return entry.text.encode("utf-8", "replace"), stated
     data = entry.data or ""
     if data[:5].lower() != "data:":
-        return _decoded(data), stated
+        return _decoded(data, step), stated
     head, comma, body = data[5:].partition(",")
     if not comma:
         raise FileRefused("its data: URL has no comma; write data:image/png;base64,…")
     media_type, *options = head.split(";")
-    raw = _decoded(body) if "base64" in (o.strip().lower() for o in options) else unquote_to_bytes(body)
+    raw = _decoded(body, step) if "base64" in (o.strip().lower() for o in options) else unquote_to_bytes(body)
     return raw, stated or media_type
 
 
-def _decoded(data: str) -> bytes:
+def _decoded(data: str, step: Step) -> bytes:
+    decoded = io.BytesIO()  # its value is no copy
     try:
-        return base64.b64decode("".join(data.split()), validate=True)
+        decoded.writelines(_from_base64(data, step))
+        return decoded.getvalue()
     except (binascii.Error, ValueError):
         raise FileRefused("its data is no base64; encode the file's bytes, or use text") from None
 
 
-def sniff(data: bytes, stated: str = "") -> tuple[Kind, str, bytes]:
+def _from_base64(data: str, step: Step) -> Iterator[bytes]:
+    """White space may be anywhere in it.
+
+    :raises ValueError: it is no base64; binascii's error is one.
+    """
+    rest = ""
+    for start in range(0, len(data), _PIECE):
+        rest += "".join(data[start : start + _PIECE].split())
+        padding = rest.find("=")
+        if padding < 0:
+            whole = len(rest) - len(rest) % 4
+            yield binascii.a2b_base64(rest[:whole], strict_mode=True)
+            rest = rest[whole:]
+        elif len(rest) - padding > 2:
+            raise ValueError("more than the padding")
+        step()
+    yield binascii.a2b_base64(rest, strict_mode=True)
+
+
+def sniff(data: bytes, stated: str = "", step: Step = _no_step) -> tuple[Kind, str, bytes]:
     """Kind, media type and bytes of a file; text comes back as UTF-8 without a mark.
 
-    :param stated: what somebody says it is; believed only of text.
+    :param stated: what somebody says it is; believed only of text. :param step: see :func:`content_of`.
     :raises FileRefused: it is empty, none of the kinds there are, or text that is said to be something else.
     """
     if not data:
@@ -173,7 +204,7 @@ def sniff(data: bytes, stated: str = "") -> tuple[Kind, str, bytes]:
         return "image", "image/webp", data
     if b"%PDF-" in data[:_PDF_LEAD]:
         return "pdf", "application/pdf", data
-    text = _text(data)
+    text = _text(data, step)
     if text is None:
         raise FileRefused("is neither an image (PNG, JPEG, GIF, WebP) nor a PDF nor text in UTF-8")
     if _kind_of(stated) is not None:  # an error page where a picture was meant, most often
@@ -181,14 +212,22 @@ def sniff(data: bytes, stated: str = "") -> tuple[Kind, str, bytes]:
     return "text", stated if _is_text(stated) else "text/plain", text
 
 
-def _text(data: bytes) -> bytes | None:
+def _text(data: bytes, step: Step) -> bytes | None:
     """``data`` as UTF-8 without its mark, or None when it is no text."""
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8")()
+    written = []
     try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError:
+        for start in range(0, len(data), _PIECE):
+            text = decoder.decode(data[start : start + _PIECE], start + _PIECE >= len(data))
+            if "\0" in text:
+                return None
+            if wide:
+                written.append(text.encode())
+            step()
+    except UnicodeError:
         return None
-    return None if "\0" in text else text.encode()
+    return b"".join(written) if wide else data.removeprefix(codecs.BOM_UTF8)
 
 
 def _is_text(media_type: str) -> bool:
