@@ -71,7 +71,9 @@ def counted(
             yield server, None
         return
     with redis(folder) as counting:
-        environ |= {"STUDIO_REDIS_URL": counting.url, "STUDIO_TRUSTED_PROXIES": "1"}
+        # On a busy machine it may need the second after which would be counted in the database, from zero.
+        patient = f"{counting.url}?socket_timeout=30&socket_connect_timeout=30"
+        environ |= {"STUDIO_REDIS_URL": patient, "STUDIO_TRUSTED_PROXIES": "1"}
         with studio(folder / "data", environ) as made, opened(made) as server:
             yield server, counting
 
