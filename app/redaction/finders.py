@@ -50,14 +50,17 @@ class Finder(t.Protocol):
 class DetectorFinder:
     """See :class:`Finder`: a detector of a plugin."""
 
-    __slots__ = ("_detector", "_holds", "_may", "longest", "mask", "name", "reach")
+    __slots__ = ("_detector", "_holds", "_may", "longest", "mask", "name", "reach", "signs")
 
     def __init__(self, detector: Detector, mask: str) -> None:
         self._detector = detector
         self.name = detector.name
         self.mask = mask.replace(KIND, detector.name)
         self.longest = detector.longest
-        self._may = _looker(getattr(detector, "signs", None), getattr(detector, "fewest", 1))
+        signs = getattr(detector, "signs", None)
+        #: A text without any of these has no match; empty: it may have one.
+        self.signs = signs if isinstance(signs, str) else ""
+        self._may = _looker(signs, getattr(detector, "fewest", 1))
         self._holds = detector.holds if isinstance(detector, HoldsBack) else None
         # One that says what it holds knows where its matches begin; of another one all is kept that might matter.
         self.reach = 1 if self._holds is not None else self.longest + 1

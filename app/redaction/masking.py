@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from app import encoding
-from app.redaction.finders import Finder
+from app.redaction.finders import DetectorFinder, Finder
 from app.redaction.sieve import Sieve, sieved
 
 #: Digits of a number that is looked at, at least and at most.
@@ -25,10 +25,18 @@ _BASE64 = re.compile(r"(?:data:[^,\s]{0,200};base64,)?[A-Za-z0-9+/]+={0,2}", re.
 class Masking:
     """See the module. Every method raises :class:`app.redaction.finders.DetectorFailed`."""
 
-    __slots__ = ("finders",)
+    __slots__ = ("_always", "_sign", "finders")
 
     def __init__(self, finders: Sequence[Finder]) -> None:
         self.finders = tuple(finders)
+        signs = [
+            (finder, finder.signs if isinstance(finder, DetectorFinder) else "") for finder in self.finders
+        ]
+        #: Those that look at every text; the others are not asked about one without any of their signs: most texts of
+        #: a JSON value are a word.
+        self._always = tuple(finder for finder, needed in signs if not needed)
+        every = "".join(needed for _, needed in signs)
+        self._sign = re.compile(f"[{re.escape(every)}]") if every else None
 
     def sieve(self) -> Sieve:
         """For a text that comes piece by piece."""
@@ -36,7 +44,9 @@ class Masking:
 
     def text(self, text: str) -> str:
         """A whole text."""
-        return sieved(self.finders, text) if text else text
+        if self._sign is None or self._sign.search(text) is not None:
+            return sieved(self.finders, text) if text else text
+        return sieved(self._always, text) if self._always and text else text
 
     def begun(self, text: str) -> str:
         """A text that was cut off: without its end, where that might still have become part of a match."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import decimal
+import re
 import typing as t
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from app.redaction.finders import finders_of
+from app.redaction.finders import DetectorFinder, finders_of
 from app.redaction.known import KnownValues
 from app.redaction.masking import AskedMasking, Masking
 from app.redaction.policy import Policy
+from app.redaction.sieve import sieved
 from plugins.detectors import DETECTORS
 
 FINDERS = (
@@ -92,3 +96,23 @@ def test_data_that_is_no_base64_is_masked_however_long(start: str) -> None:
     """It may be an address that says its text as it is, or anything a caller calls so."""
     given = {"files": [{"data": start + "x " * 1000 + MAIL}]}
     assert AskedMasking(FINDERS).value(given) == {"files": [{"data": start + "x " * 1000 + "[email]"}]}
+
+
+@given(
+    text=st.lists(st.sampled_from([MAIL, "987654321", "word", " ", "4111 1111 1111 1111", "::1", "é"])).map(
+        "".join
+    )
+)
+def test_texts_without_any_sign_of_a_match_are_masked_as_all_others(text: str) -> None:
+    for finders in (FINDERS, FINDERS[:1], FINDERS[1:], (*FINDERS, DetectorFinder(Words(), "<word>"))):
+        assert Masking(finders).text(text) == sieved(finders, text)
+
+
+class Words:
+    """A detector of a plugin that names no signs."""
+
+    name = "words"
+    longest = 6
+
+    def find(self, text: str) -> t.Iterator[tuple[int, int]]:
+        return (match.span() for match in re.finditer(r"\bword\b", text))
