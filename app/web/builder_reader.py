@@ -1,7 +1,7 @@
 """A reader of a run as builder events, whoever started it and on whatever surface.
 
-Law of this room: values in, a projection out; who may read is judged before. What is stored as a secret is taken out
-of whatever it reads.
+Law of this room: values in, a projection out; who may read is judged before. A run masks what was a secret while it
+spoke; what has become one since stands in its log and in its record, and is taken out here.
 """
 
 from __future__ import annotations

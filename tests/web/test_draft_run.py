@@ -381,6 +381,18 @@ def test_secret_values_are_in_no_event(studio: Studio, tmp_path: t.Any) -> None:
     assert b"***" in told
 
 
+def test_what_became_a_secret_after_it_was_told_is_in_no_event_that_is_told_again(studio: Studio) -> None:
+    """The run itself had nothing to mask then: its log and its record have it."""
+    secret = "sk-test-ABCDEF123456"
+    answer = post(studio, saved(studio, document("scripted/echo")), {"input": {"message": f"Say {secret}"}})
+    assert secret.encode() in answer.get_data()
+    studio.store.secrets.set("TOKEN", secret)
+    list(studio.store.secrets.values().items())  # it was used
+    told = attach(studio, answer.headers["X-Run-Id"]).get_data()
+    assert secret.encode() not in told
+    assert b"***" in told
+
+
 def test_a_secret_that_comes_in_pieces_is_in_no_event(studio: Studio, tmp_path: t.Any) -> None:
     pieces = [{"text": piece} for piece in ("Use sk-te", "st-ABC", "DEF123456", " for it.")]
     (tmp_path / "scripts" / "piecewise.yaml").write_text(yaml.safe_dump({"turns": [{"steps": pieces}]}))
