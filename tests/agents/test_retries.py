@@ -115,7 +115,7 @@ def test_a_stream_that_broke_off_before_it_said_anything_is_asked_again(agents: 
 
 
 def test_a_silence_before_anything_came_is_asked_again(agents: Agents) -> None:
-    live = agents.start(MODEL, idle_s=0.05)
+    live = agents.start(MODEL, idle_s=0.5)
     assert live.call().left.wait(20)
     answer(live.call())
     assert live.end().output["content"] == "Hello"

@@ -221,7 +221,7 @@ def test_stall_04_nothing_leaks(
         engine.run(engine.answer())
         until(lambda: vendor.open == 0, "the first call is closed")
         before = leaks.take()
-        live = engine.start(idle_s=0.2)
+        live = engine.start(idle_s=0.5, retries=0)
         call = live.call()
         speaker.text(call, "some")
         live.end()

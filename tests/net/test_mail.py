@@ -104,7 +104,7 @@ def test_a_server_that_is_not_there() -> None:
 def test_a_silent_server_is_left_and_others_go_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.net.mail._STEP_S", 0.3)
+    monkeypatch.setattr("app.net.mail._STEP_S", 1.0)
     turns: list[int] = []
 
     def count() -> None:

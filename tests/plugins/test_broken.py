@@ -28,7 +28,7 @@ from tests.support import databases, sse
 from tests.support.engine import agent, start
 from tests.support.servers import studio, wait_until
 
-LOAD_S = "1"
+LOAD_S = "2"
 
 
 # -- loading, over a real server ---------------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_a_server_full_of_broken_plugins_starts_and_says_why(tmp_path: Path) -> 
             assert sse.request(server.port, "GET", path)[0] == 200
         with server.execute("tour", {"stream": True, "input": "still here"}) as stream:
             assert any(sse.standing(stream).values())
-        server.environ = {**environ, "STUDIO_PLUGIN_LOAD_S": "0.5"}  # only the reasons are of interest here
+        server.environ = {**environ, "STUDIO_PLUGIN_LOAD_S": "1"}  # only the reasons are of interest here
         judged = server.run_cli("conformance", "--plugin", "m-mixed")
         assert (judged.returncode, "Traceback" in judged.stderr) == (1, False)
         assert "mixed/" in judged.stdout

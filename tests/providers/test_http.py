@@ -148,7 +148,7 @@ class TestEnds:
             peer.gone()
 
         with raw_server(handle) as address:
-            assert text(address, idle_s=0.1) == "ok"
+            assert text(address, idle_s=0.5) == "ok"
 
     def test_closed_without_an_answer(self) -> None:
         with raw_server(lambda peer: None) as address:
@@ -220,7 +220,7 @@ class TestLimits:
             closed.set()
 
         with raw_server(handle) as address:
-            got, error = failure(address, idle_s=0.1)
+            got, error = failure(address, idle_s=0.5)
             assert closed.wait(30)
         assert (got, error.code) == ("par", "provider_idle")
 
