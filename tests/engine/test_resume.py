@@ -29,7 +29,7 @@ ASKS = document(
 #: Something that goes on beside a question.
 BESIDE = document(
     [
-        ("ask", "approval", {"prompt": "Go?", "draft": "hello", "timeout_s": 0.05}),
+        ("ask", "approval", {"prompt": "Go?", "draft": "hello", "timeout_s": 0.5}),
         ("wait", "tool", {"tool": "wait"}),
         ("z", "set", {"values": {"x": 1}}),
     ],
@@ -145,7 +145,7 @@ def test_a_pause_is_the_last_word_of_a_process_and_the_next_goes_on_behind_it(ma
 def test_the_time_people_take_is_told_alike_and_is_nobody_elses(made: Services) -> None:
     run, story = paused(made, timeout_s=30)
     at = story.parts[0].envelopes[-1].ts
-    gevent.sleep(0.03)
+    gevent.sleep(0.05)
     again, events = answered(made, run.id, story)
     (settled,) = [event for event in events if isinstance(event, ev.DecisionSettled)]
     waited = settled.at - at
@@ -167,7 +167,7 @@ def test_an_answer_to_a_run_in_which_something_moves_pauses_nothing(made: Servic
     with gevent.Timeout(PATIENCE_S):
         while not recorder.of(ev.DecisionRequested):
             gevent.sleep(0.001)
-    gevent.sleep(0.08)
+    gevent.sleep(0.6)
     (row,) = made.store.decisions.open_of_run(run.id)
     made.store.decisions.answer(row.id, {"decision": "approve"}, "somebody")
     assert made.runs.go_on(run.id) is run
