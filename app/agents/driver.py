@@ -25,7 +25,7 @@ from app.agents.tools import ToolSet, check_choice, prepare
 from app.errors import BlockError
 from app.workflows.agent_rules import AGENT_OUTPUTS
 from plugins.spec import BlockContext, ResolvedModel
-from plugins.spec.budget import BudgetMeter
+from plugins.spec.budget import BudgetMeter, Held
 from providers import spec
 
 #: Key of the row with what an agent was asked.
@@ -106,6 +106,8 @@ class _Driver:
         self.memory = memory
         #: Which budget limited what the last call may say; None: none did.
         self._bound: Bound = None
+        #: What is held of budgets for the call that is made.
+        self._held: Held | None = None
         if self.own is not None:
             self._check_rows(self.own)
 
@@ -167,6 +169,8 @@ class _Driver:
             )
         except turn.TurnFailed as failed:
             raise self._failure(failed.error) from failed
+        finally:
+            self._let_go()
         self._count(result)
         journal.write(action.turn, loop.TURN, loop.TURN, "done", result, self.own)
         self._end_turn(action.turn, result)
@@ -235,9 +239,15 @@ class _Driver:
     def _affordable(
         self, budget: BudgetMeter, request: spec.ModelRequest, model: ResolvedModel
     ) -> spec.ModelRequest:
-        """The request, with no more to say than budgets leave."""
-        request, self._bound = allowance.bounded(budget, request, model)
+        """The request, with no more to say than budgets leave, which is held for it until :meth:`_let_go`."""
+        self._let_go()
+        request, self._bound, self._held = allowance.bounded(self.context, budget, request, model)
         return request
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
 
     def _with_earlier(self, request: spec.ModelRequest, model: ResolvedModel) -> spec.ModelRequest:
         """The request with what was said before, as far as the model has room for it."""

@@ -50,9 +50,9 @@ class Budget:
             cost is not None and spent.cost >= cost / _SLACK
         )
 
-    def too_little_after(self, spent: Spent, least: int) -> bool:
-        """Whether something is left, but less than ``least`` tokens."""
-        return self.tokens is not None and self.tokens - spent.tokens < least
+    def has_room(self, spent: Spent, amount: Spent) -> bool:
+        """Whether so much more may be used."""
+        return not self.exceeded_by(Spent(spent.tokens + amount.tokens, spent.cost + amount.cost))
 
     def told(self, is_rest: bool = False, whose: str = "") -> str:
         """What is said of it to those who may know when it is used up.
@@ -88,11 +88,15 @@ def resets_at_ms(budget: Budget, now_ms: int) -> int:
 
 
 def check_start(
-    budgets: Iterable[Budget], spending: Spending, now_ms: int, instead: str | None = None, least: int = 1
+    budgets: Iterable[Budget],
+    spending: Spending,
+    now_ms: int,
+    instead: str | None = None,
+    least: Spent = Spent(1),  # noqa: B008  # a value
 ) -> None:
     """Refuse a run for which nothing is left, or too little.
 
-    :param least: tokens without which its first model call would end it.
+    :param least: without which its first model call would end it.
     :param instead: what those are told who are to learn nothing of budgets.
     :raises ApiError: 429 ``budget_exceeded``, with ``Retry-After`` until more may be used.
     """
@@ -101,7 +105,7 @@ def check_start(
         if budget.period != "run":
             spent = spending.read(budget.subject, period_of(budget, now_ms))
             is_used_up = budget.used_up_by(spent)
-            if is_used_up or budget.too_little_after(spent, least):
+            if is_used_up or not budget.has_room(spent, least):
                 waits.append((resets_at_ms(budget, now_ms), budget, not is_used_up))
     if not waits:
         return

@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 import math
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from app.clock import Clock
 from app.engine.budgets import EXCEEDED, Budget, period_of
 from app.engine.scope import Cancelled, RunScope
 from app.events import UsageReported
 from app.store.errors import StoreFailed
-from app.store.spending import Spending, Spent
-from plugins.spec.budget import Left
+from app.store.spending import Holding, Spending, Spent
+from plugins.spec.budget import Amount, Held, Left
 
 if t.TYPE_CHECKING:
     from app.state import RunState
@@ -57,6 +57,8 @@ class Meter:
         self._path = path
         self._outer = outer
         self._own = Spent()
+        #: What its calls hold now, and how many they are.
+        self._held, self._holders = Spent(), 0
         self._pending: list[tuple[Budget, Ticket]] = []
         self._unpriced = not any(
             budget.cost is not None for budget in budgets
@@ -167,6 +169,87 @@ class Meter:
         tokens = left.get("tokens")
         return Left(None if tokens is None else int(tokens), left.get("cost"))
 
+    def hold(self, least: Amount, wanted: Amount) -> Held | None:
+        """See :class:`plugins.spec.budget.BudgetMeter`."""
+        self.check()
+        held = _Held()
+        try:
+            if self._outer is not None:
+                around = self._outer.hold(least, wanted)
+                if around is None:
+                    return None
+                held.take(around.release)
+                held.left, self._tightest = around.left, {"tokens": None, "cost": None}
+            is_held = self._hold_own(held, Spent(*least), Spent(*wanted)) and all(
+                self._hold_shared(budget, held, Spent(*least), Spent(*wanted))
+                for budget in self._budgets
+                if budget.period != "run"
+            )
+        except BaseException:
+            held.release()
+            raise
+        if not is_held:
+            held.release()
+            return None
+        return held
+
+    def _hold_own(self, held: _Held, least: Spent, wanted: Spent) -> bool:
+        """Of budgets of this run alone; False: others hold too much."""
+        own = [budget for budget in self._budgets if budget.period == "run"]
+        spent, others = self._own, self._held
+        for budget in own:
+            if budget.used_up_by(spent):
+                self._give_up(budget)
+            if not _may(budget, spent, others, self._holders, least, wanted):
+                return False
+        for budget in own:
+            self._narrow(held, budget, _sum(spent, others))
+        if own:
+            self._held, self._holders = _sum(others, wanted), self._holders + 1
+            held.take(lambda: self._let_go(wanted))
+        return True
+
+    def _let_go(self, wanted: Spent) -> None:
+        self._holders -= 1
+        tokens, cost = self._held.tokens - wanted.tokens, self._held.cost - wanted.cost
+        self._held = Spent(tokens, cost) if self._holders else Spent()
+
+    def _hold_shared(self, budget: Budget, held: _Held, least: Spent, wanted: Spent) -> bool:
+        """Of one that others use as well; False: they hold too much."""
+        call, period = self._clock.new_id("call"), period_of(budget, self._clock.now_ms())
+
+        def may(spent: Spent, others: Spent, holders: int) -> bool:
+            return _may(budget, spent, others, holders, least, wanted)
+
+        try:
+            found: Holding = self._spending.hold(budget.subject, period, call, wanted, may).wait()
+        except StoreFailed:
+            log.exception("nothing could be held of the budget of %s", budget.subject)
+            found = Holding(self._spending.read(budget.subject, period), Spent(), True)
+        else:
+            if found.is_held:
+                held.take(lambda: self._release(budget.subject, call))
+        if budget.used_up_by(found.spent):
+            self._give_up(budget)
+        if found.is_held:
+            self._narrow(held, budget, _sum(found.spent, found.others))
+        return found.is_held
+
+    def _release(self, subject: str, call: str) -> None:
+        try:
+            self._spending.release(subject, call)
+        except StoreFailed:
+            log.exception("what was held of the budget of %s could not be given back", subject)
+
+    def _narrow(self, held: _Held, budget: Budget, used: Spent) -> None:
+        """What a call may use is no more than a budget leaves."""
+        tokens, cost = held.left
+        if budget.tokens is not None and (tokens is None or budget.tokens - used.tokens < tokens):
+            tokens, self._tightest["tokens"] = budget.tokens - used.tokens, budget
+        if budget.cost is not None and (cost is None or budget.cost - used.cost < cost):
+            cost, self._tightest["cost"] = budget.cost - used.cost, budget
+        held.left = Left(tokens, cost)
+
     def exceed(self, what: _What) -> t.NoReturn:
         """See :class:`plugins.spec.budget.BudgetMeter`."""
         budget = self._tightest.get(what, self._budgets[0])
@@ -177,6 +260,28 @@ class Meter:
     def _give_up(self, budget: Budget) -> t.NoReturn:
         self._end(budget)
         raise Cancelled(str(self._scope.cause))
+
+
+class _Held:
+    """See :class:`plugins.spec.budget.Held`."""
+
+    def __init__(self) -> None:
+        self.left = Left(None, None)
+        self._releases: list[Callable[[], None]] = []
+
+    def take(self, release: Callable[[], None]) -> None:
+        """It has one part more."""
+        self._releases.append(release)
+
+    def release(self) -> None:
+        """See :class:`plugins.spec.budget.Held`."""
+        while self._releases:
+            self._releases.pop()()
+
+
+def _may(budget: Budget, spent: Spent, others: Spent, holders: int, least: Spent, wanted: Spent) -> bool:
+    """Whether a call goes on: it fits in beside others, there are none, or it would not fit in without them either."""
+    return not holders or budget.has_room(_sum(spent, others), wanted) or not budget.has_room(spent, least)
 
 
 def _amount(report: UsageReported) -> Spent:

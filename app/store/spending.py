@@ -1,14 +1,16 @@
 """What runs have used of what is budgeted, by whose budget it is and by day or month.
 
 Law of this room: an addition is one statement that gives the total back, so that runs of many processes share one
-budget and each knows what all have used together.
+budget and each knows what all have used together. What calls hold meanwhile are rows beside it; whoever sets something
+aside has the row of the total for himself, so that no two see the same rest.
 """
 
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Callable
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy import text as sql
 
 from app.clock import Clock
@@ -30,11 +32,36 @@ _ADD = """
 """
 
 
+#: A process that died gives nothing back: what is held for longer than this is held no more.
+_HELD_MS = 15 * 60_000
+
+# Also locks the row of the total where several may write at the same time.
+_LOCK = """
+    INSERT INTO spending (subject, period, tokens, cost, updated_at) VALUES (:subject, :period, 0, 0, :now)
+    ON CONFLICT (subject, period) DO UPDATE SET updated_at = :now
+    RETURNING tokens, cost
+"""
+_OTHERS = """
+    SELECT count(*), sum(CASE WHEN updated_at > :lapsed THEN 1 ELSE 0 END),
+        sum(CASE WHEN updated_at > :lapsed THEN tokens ELSE 0 END),
+        sum(CASE WHEN updated_at > :lapsed THEN cost ELSE 0 END)
+    FROM spending WHERE subject = :held
+"""
+
+
 class Spent(t.NamedTuple):
     """What was used. ``cost``: US dollars."""
 
     tokens: int = 0
     cost: float = 0.0
+
+
+class Holding(t.NamedTuple):
+    """How a total stood when something was to be set aside: what was used, what others held, whether it was."""
+
+    spent: Spent
+    others: Spent
+    is_held: bool
 
 
 class Spending:
@@ -49,6 +76,11 @@ class Spending:
         self._add = backend.prepare(sql(_ADD))
         self._read = backend.prepare(select(c.tokens, c.cost).where(*this))
         self._sweep = backend.prepare(delete(spending).where(c.subject.in_(some), old))
+        self._lock, self._others = backend.prepare(sql(_LOCK)), backend.prepare(sql(_OTHERS))
+        held = c.subject == bindparam("held")
+        self._hold = backend.prepare(insert(spending))
+        self._release = backend.prepare(delete(spending).where(held, c.period == bindparam("call")))
+        self._lapse = backend.prepare(delete(spending).where(held, c.updated_at <= bindparam("lapsed")))
         self._swept = clock.now_ms()
 
     def add(self, subject: str, period: str, tokens: int, cost: float) -> Ticket:
@@ -72,7 +104,46 @@ class Spending:
             )
         return ticket
 
+    def hold(
+        self, subject: str, period: str, call: str, amount: Spent, may: Callable[[Spent, Spent, int], bool]
+    ) -> Ticket:
+        """Set something of a total aside; ``wait()`` of what it returns gives a :class:`Holding`.
+
+        :param call: names it for :meth:`release`.
+        :param may: whether it may be, by what was used, what others hold, and how many they are.
+        """
+        now, held = self._clock.now_ms(), _held(subject)
+        total = {"subject": subject, "period": period, "now": now}
+        others = {"held": held, "lapsed": now - _HELD_MS}
+
+        def job(link: Link) -> Holding:
+            tokens, cost = link.rows(self._lock, total)[0]
+            spent = Spent(int(tokens), float(cost))
+            rows, number, tokens, cost = link.rows(self._others, others)[0]
+            if rows and rows > number:
+                link.execute(self._lapse, others)
+            beside = Spent(int(tokens or 0), float(cost or 0))
+            is_held = may(spent, beside, int(number or 0))
+            if is_held:
+                row = {"subject": held, "period": call, "updated_at": now, **amount._asdict()}
+                link.execute(self._hold, row)
+            return Holding(spent, beside, is_held)
+
+        return self._writer.submit(job, _SIZE)
+
+    def release(self, subject: str, call: str) -> None:
+        """Give back what a call held. Never switches greenlets; nobody waits for it."""
+        values = {"held": _held(subject), "call": call}
+        self._writer.post(
+            lambda link: link.execute(self._release, values), "that a call holds nothing more", _SIZE
+        )
+
     def read(self, subject: str, period: str) -> Spent:
         """A total as it is; nothing used is zero."""
         found = self._backend.rows(self._read, {"this_subject": subject, "this_period": period})
         return Spent(int(found[0][0]), float(found[0][1])) if found else Spent()
+
+
+def _held(subject: str) -> str:
+    """Under which calls' parts of a subject's budget stand."""
+    return f"held {subject}"

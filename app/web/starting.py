@@ -15,6 +15,7 @@ from app.clock import rfc3339
 from app.engine import budgets
 from app.engine.budgets import Budget
 from app.schemas.limits import BudgetLimit, stored_budget, stored_rates
+from app.store.spending import Spent
 from app.streams.public_texts import text_for
 from app.web import limits
 from app.web.limits import Asked
@@ -27,6 +28,7 @@ if t.TYPE_CHECKING:
     from app.web.catalog import Runnable
     from app.web.visitors import Visitor
     from app.workflows.compiled import CompiledWorkflow
+    from plugins.registry import Registry
 
 #: Blocks that use no tokens themselves, and agents, of which it is known what they use.
 _KNOWN = frozenset(
@@ -120,15 +122,27 @@ def _held(subject: str, limit: BudgetLimit) -> Budget:
 def _check(services: Services, held: tuple[Budget, ...], found: Runnable, *, public: bool) -> None:
     if any(budget.period != "run" for budget in held):
         instead = text_for(budgets.EXCEEDED) if public else None
-        least = _least(found.workflow)
+        counts_money = any(budget.cost is not None for budget in held)
+        least = _least(found.workflow, services.plugins if counts_money else None)
         budgets.check_start(held, services.store.spending, services.clock.now_ms(), instead, least)
 
 
-def _least(workflow: CompiledWorkflow) -> int:
-    """Tokens that must be left for the smallest model call of a workflow; 1 where others than its agents call some."""
-    if workflow.runner is not None:
-        return 1
-    agents = [block for block in workflow.blocks.values() if block.type.type_name == AGENT]
+def _least(workflow: CompiledWorkflow, plugins: Registry | None) -> Spent:
+    """What must be left for the smallest model call of a workflow; next to nothing where others than its agents call
+    models.
+
+    :param plugins: know prices; None: money does not matter.
+    """
+    agents = [block.config for block in workflow.blocks.values() if block.type.type_name == AGENT]
+    if workflow.runner is not None or not agents:
+        return Spent(1)
     if any(block.type.type_name not in _KNOWN for block in workflow.blocks.values()):
-        return 1
-    return min((allowance.least(agent.config) for agent in agents), default=1)
+        return Spent(1)
+    tokens = min(allowance.least(agent) for agent in agents)
+    if plugins is None:
+        return Spent(tokens)
+
+    def price_of(model: str) -> tuple[float, float] | None:
+        return plugins.capabilities_of(model).price
+
+    return Spent(tokens, min(allowance.least_cost(agent, price_of) for agent in agents))

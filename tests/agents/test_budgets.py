@@ -184,13 +184,13 @@ def test_branches_end_wherever_they_are(agents: Agents) -> None:
         for name in "abc"
     ]
     document = graph(blocks, "start > a", "start > b", "start > c")
-    live = begin(agents, document, run_budget(tokens=1000))
+    live = begin(agents, document, run_budget(tokens=10_000))
     calls = {call.body["messages"][-1]["content"]: call for call in (live.call() for _ in blocks)}
     turn(10, 1, "", "", "c1")(calls["c"])
     live.until(ev.ToolExecuting)
     calls["b"].text("Half ")
     live.until(ev.TextDelta)
-    turn(990, 20, "All of it")(calls["a"])
+    turn(9990, 20, "All of it")(calls["a"])
     assert_over(live)
     assert calls["b"].left.wait(20)
     assert live.row["partial_text"]["b"] == "Half "
@@ -213,12 +213,11 @@ def test_a_child_counts_in_its_parent(agents: Agents) -> None:
 
 def test_a_secret_vote_is_counted_as_one(agents: Agents) -> None:
     """Nothing tells at whose ballot it was used up."""
-    voters = [{"model": MODEL, "prompt": f"voter {n}"} for n in range(3)]
+    voters = [{"model": MODEL, "prompt": f"voter {n}", "max_tokens": 30} for n in range(3)]
     vote = {"voters": voters, "options": ["yes", "no"], "secret": True}
-    live = begin(agents, graph([("v", "vote", vote)], "start > v"), run_budget(tokens=200))
+    live = begin(agents, graph([("v", "vote", vote)], "start > v"), run_budget(tokens=2000))
     for call in [live.call() for _ in voters]:
-        assert call.body["max_tokens"] > 100, "all had the same left"
-        turn(60, 20, "yes")(call)
+        turn(600, 200, "yes")(call)
     assert_over(live)
     (used,) = live.recorder.of(ev.UsageReported)
     assert used.block == "v"
@@ -261,7 +260,7 @@ def test_what_a_graph_of_somebody_else_reports_counts_too(agents: Agents) -> Non
 
 def test_runs_at_the_same_time_share_a_budget(agents: Agents) -> None:
     held = Budget("key:key_1", "day", tokens=100)
-    one, other = (begin(agents, agent(MODEL), held) for _ in range(2))
+    one, other = (begin(agents, agent(MODEL, max_tokens=20), held) for _ in range(2))
     first, second = one.call(), one.call()
     turn(60, 10, "Yes.")(first)
     until(lambda: one.run.done.is_set() or other.run.done.is_set(), "one has ended")
@@ -306,6 +305,82 @@ def test_what_a_stopped_run_used_counts(agents: Agents) -> None:
     assert isinstance(live.end().terminal, ev.RunCancelled)
     now = agents.services.clock.now_ms()
     assert agents.services.store.spending.read("key:key_4", period_of(held, now)).tokens == 73
+
+
+def held_now(agents: Agents, subject: str) -> Spent:
+    """What calls hold of a budget that several runs share, also those of processes that are gone."""
+    store = agents.services.store
+    sql = "SELECT count(*), coalesce(sum(tokens), 0) FROM spending WHERE subject = ?"
+    (row,) = store._writer.submit(lambda link: link.raw.execute(sql, (f"held {subject}",)).fetchall()).wait()
+    return Spent(*row)
+
+
+def waits(agents: Agents) -> None:
+    """Some call waits for others to end."""
+    before = len(agents.clock.slept)
+    until(lambda: len(agents.clock.slept) > before + 2, "a call waits")
+
+
+@pytest.mark.parametrize("whose", ["key:key_5", "workflow:wf_test"])
+def test_calls_at_the_same_time_do_not_all_begin_on_the_last_of_it(agents: Agents, whose: str) -> None:
+    """Two fit in, by what they may say at most. The third waits, and is made when one has used less than that."""
+    is_shared = whose.startswith("key")
+    held = Budget(whose, "day" if is_shared else "run", tokens=250)
+    blocks = [(name, "agent", {"model": MODEL, "prompt": name, "max_tokens": 100}) for name in "abc"]
+    document = graph(blocks, "start > a", "start > b", "start > c")
+    live = begin(agents, document, held)
+    first, second = live.call(), live.call()
+    waits(agents)
+    assert agents.vendor.calls.empty()
+    if is_shared:
+        assert held_now(agents, whose) == (2, 2 * 107)
+    turn(7, 20, "Short.")(first)
+    third = live.call()
+    assert third.body["max_tokens"] == 100
+    turn(7, 20, "Short.")(second)
+    turn(7, 20, "Short.")(third)
+    assert isinstance(live.end().terminal, ev.RunCompleted)
+    assert held_now(agents, whose) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["stopped", "failed"])
+def test_what_a_call_held_is_given_back_however_it_ends(agents: Agents, how: str) -> None:
+    held = Budget("key:key_6", "day", tokens=300)
+    one = begin(agents, agent(MODEL, max_tokens=200, retries=0), held)
+    call = one.call()
+    other = begin(agents, agent(MODEL, max_tokens=200), held)
+    waits(agents)
+    if how == "stopped":
+        assert one.run.cancel("stop_requested")
+    else:
+        call.send_bytes(sse({"error": {"message": "No.", "type": "invalid_request_error"}}))
+        call.end_body()
+    one.end()
+    turn(7, 20, "Mine.")(other.call())
+    assert other.end().output["content"] == "Mine."
+    assert held_now(agents, "key:key_6") == (0, 0)
+
+
+def test_whoever_waits_can_be_stopped(agents: Agents) -> None:
+    held = Budget("key:key_8", "day", tokens=300)
+    one = begin(agents, agent(MODEL, max_tokens=200), held)
+    call = one.call()
+    other = begin(agents, agent(MODEL, max_tokens=200), held)
+    waits(agents)
+    assert other.run.cancel("stop_requested")
+    assert isinstance(other.end().terminal, ev.RunCancelled)
+    turn(7, 20, "Mine.")(call)
+    assert one.end().output["content"] == "Mine."
+
+
+def test_a_call_that_would_not_fit_in_alone_waits_for_nobody(agents: Agents) -> None:
+    held = Budget("key:key_9", "day", tokens=100)
+    one = begin(agents, agent(MODEL, max_tokens=20), held)
+    call = one.call()
+    other = begin(agents, agent(MODEL, system="x" * 400, max_tokens=200), held)
+    assert_over(other, "this API key")
+    turn(7, 20, "Mine.")(call)
+    one.end()
 
 
 # -- over a pause ----------------------------------------------------------------------------------

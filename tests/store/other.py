@@ -21,6 +21,7 @@ from app.store import StaleOwner, Store, StoreFailed
 from app.store.audit import told
 from app.store.checkpoints import Checkpoint
 from app.store.files import FilesFull
+from app.store.spending import Spent
 from tests.store import rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,19 +157,25 @@ def hits(settings: Settings, key: str, greenlets: str, each: str) -> None:
 
 
 def places(settings: Settings, key: str, most: str, greenlets: str, kind: str) -> None:
-    """Take places, or slide a window, once in each of many greenlets at once, when told to. Says how many could."""
-    store = Store(settings)
+    """Take places, slide a window, or hold ten tokens of a budget for so many, once in each of many greenlets at once,
+    when told to. Says how many could.
+    """
+    store, clock = Store(settings), SystemClock()
     _say("ready")
     _wait()
     got: list[bool] = []
 
+    def fits(spent: Spent, others: Spent, _: int) -> bool:
+        return spent.tokens + others.tokens + 10 <= 10 * int(most)
+
     def one() -> None:
-        counters = store.counters
-        got.append(
-            counters.take(key, int(most), 3600) is not None
-            if kind == "take"
-            else counters.slide(key, int(most), 3600)
-        )
+        if kind == "take":
+            got.append(store.counters.take(key, int(most), 3600) is not None)
+        elif kind == "slide":
+            got.append(store.counters.slide(key, int(most), 3600))
+        else:
+            call = clock.new_id("call")
+            got.append(store.spending.hold(key, "day", call, Spent(10, 0.5), fits).wait().is_held)
 
     gevent.joinall([gevent.spawn(one) for _ in range(int(greenlets))], raise_error=True)
     store.close()

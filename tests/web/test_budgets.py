@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from app.clock import SystemClock
+from app.engine.budgets import Budget, period_of
 from app.streams.public_texts import TEXTS
 from tests.support import sse
 from tests.web.conftest import Studio, assert_error, document
@@ -17,6 +18,8 @@ from tests.web.managing import ok, send
 NEUTRAL = TEXTS["budget_exceeded"]
 #: What one run of the script uses.
 USED = 120
+#: A model that has a price; nothing answers behind it.
+PRICED = "anthropic/claude-sonnet-4-5"
 WHOSE = "The budget of this workflow is used up: 100 tokens a run."
 
 
@@ -230,6 +233,38 @@ def test_a_rest_that_no_call_fits_into_starts_nothing(
     assert 0 < int(refused.headers["Retry-After"]) <= 86_400
     assert len(ok(studio.get("/api/runs"))["items"]) == before
     assert ok(studio.execute(other, key=keys[1]))["success"] is True, "another workflow's call fits into it"
+
+
+@pytest.mark.parametrize("way", ["key", "chat"])
+def test_a_rest_of_money_that_no_call_fits_into_starts_nothing(
+    studio: Studio, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cheapest call of the workflow: what is known of its prompt, and 16 tokens, at the price of its model."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    monkeypatch.setenv("ANTHROPIC_API_BASE", "http://127.0.0.1:9")
+    priced = studio.app.extensions["studio"].plugins
+    config = priced.capabilities_of(PRICED)
+    into, out = config.price
+    least = ((100 + 6) * into + 16 * out) / 1e6
+    workflow = studio.deploy(document(PRICED, system="x" * 396, prompt="Hi", retries=0))
+    budget = {"cost": 1.0, "period": "day"}
+    if way == "chat":
+        chat_with(studio, workflow, **budget)
+        row = studio.store.chats.by_slug("help")
+        subject, start = f"chat:{row.id}", lambda: studio.client.post("/api/chat/help", **SAY)
+    else:
+        id_, key = key_with(studio, budget=budget)
+        subject, start = f"key:{id_}", lambda: studio.execute(workflow, key=key)
+    day = period_of(Budget(subject, "day"), SystemClock().now_ms())
+    studio.store.spending.add(subject, day, 1, 1.0 - least * 0.9).wait()
+    refused = start()
+    assert_refused(refused)
+    assert 0 < int(refused.headers["Retry-After"]) <= 86_400
+    assert ok(studio.get("/api/runs"))["items"] == []
+    studio.store.spending.add(subject, day, 1, -least * 0.2).wait()
+    started = start()
+    assert started.status_code == 200, "there is room for a call, which nobody answers here"
+    assert len(ok(studio.get("/api/runs"))["items"]) == 1
 
 
 def test_visitors_learn_nothing_of_a_rest(studio: Studio) -> None:
