@@ -1,15 +1,17 @@
 """How a repeated start is answered: with the run that the first one began, from its beginning, as it was answered then.
 
 Law of this room: a repeat starts nothing, enters nothing and counts as no start; it is a reader of the run like any
-other, with its own rights. The process that carries the run answers best, and is passed the request as it came.
+other, with its own rights. The process that carries the run answers best, and is passed the request as it came. As many
+may wait in a process as it may carry runs.
 """
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
-from flask import Response
+from flask import Response, current_app
 
 from app import encoding
 from app.errors import ApiError
@@ -54,7 +56,8 @@ class Repeats:
             return None
         owner = self.row(run_id)["owner_id"]
         try:
-            return relay.respond(self._services, owner, run_id, body=encoding.dumps(body))
+            with self._place():
+                return relay.respond(self._services, owner, run_id, body=encoding.dumps(body))
         except ApiError as error:
             if error.code != "run_elsewhere":
                 raise
@@ -74,8 +77,12 @@ class Repeats:
     def answer(self, run_id: str, rights: Rights, selected: Selected, runs_url: str = RUNS_URL) -> Response:
         """The JSON answer of the run, once it has ended or pauses.
 
-        :param selected: asked where nobody knows any more what was selected.
+        :param selected: asked where nobody knows any more what was selected. :raises ApiError: 503 ``at_capacity``.
         """
+        with self._place():
+            return self._answer(run_id, rights, selected, runs_url)
+
+    def _answer(self, run_id: str, rights: Rights, selected: Selected, runs_url: str) -> Response:
         run = carried(run_id)
         if run is not None:
             reader = object()
@@ -90,8 +97,12 @@ class Repeats:
     def heard(self, run_id: str, listener: Callable[[Told], Listener]) -> Response:
         """The answer of a turn, once it is complete or pauses.
 
-        :param listener: made for the caller, of what is told.
+        :param listener: made for the caller, of what is told. :raises ApiError: 503 ``at_capacity``.
         """
+        with self._place():
+            return self._heard(run_id, listener)
+
+    def _heard(self, run_id: str, listener: Callable[[Told], Listener]) -> Response:
         run = carried(run_id)
         if run is not None:
             made = listener(self._attacher.told(run_id))
@@ -108,3 +119,16 @@ class Repeats:
 
     def _here(self, run_id: str) -> bool:
         return carried(run_id) is not None or self._services.runs.ended(run_id) is not None
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """:raises ApiError: 503 ``at_capacity``: as many repeats as may wait in this process."""
+        waiting_now: list[None] = current_app.extensions.setdefault("studio.repeats", [])
+        if len(waiting_now) >= self._services.settings.max_streams:
+            message = "Too many repeated requests wait here (STUDIO_MAX_STREAMS); try again."
+            raise ApiError(503, "at_capacity", message, headers={"Retry-After": "5"})
+        waiting_now.append(None)
+        try:
+            yield
+        finally:
+            waiting_now.pop()

@@ -38,8 +38,9 @@ REQUEST_HEADERS: Mapping[str, tuple[str, dict[str, t.Any]]] = {
     ),
     "X-Sim-Stream-Protocol": ("Another name of `X-Studio-Stream-Protocol`.", _TEXT),
     "Idempotency-Key": (
-        "Not taken yet: a request that has it is a 400 `not_supported`, lest anybody rely on it.",
-        _TEXT,
+        "Names the request: for a day the same key with the same body is answered with the run that the first one "
+        "began. A UUID, say.",
+        {"type": "string", "minLength": 1, "maxLength": 255, "examples": ["8e03978e-40d5-43dd-bc93-6894a57f9324"]},
     ),
     "If-Match": ("The `ETag` of what is to be changed.", {"type": "string", "examples": ['"doc_01-3"']}),
     "If-None-Match": ("The `ETag` of what the caller has; a 304 says that it is still the same.", _TEXT),
@@ -66,6 +67,10 @@ HEADERS: Mapping[str, tuple[str, dict[str, t.Any]]] = {
     "WWW-Authenticate": ("Where the key goes.", _TEXT),
     "X-Studio-Visitor": ("Who the visitor is; only where the request had it.", _TEXT),
     "X-Conversation-Id": ("Name of a conversation that has just begun.", _TEXT),
+    "Idempotent-Replayed": (
+        "The run was begun by an earlier request with the same `Idempotency-Key`.",
+        {"type": "string", "const": "true"},
+    ),
     "ETag": ("Of this state; for `If-Match` and `If-None-Match`.", _TEXT),
     "Content-Disposition": ("Under which name it is saved.", _TEXT),
     "Location": ("Where it is.", _TEXT),

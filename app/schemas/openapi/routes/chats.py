@@ -9,7 +9,7 @@ from app.schemas.answers import ResumeBody
 from app.schemas.chat_deployment import ChatDeploymentBody
 from app.schemas.chat_message import ChatMessageBody
 from app.schemas.openapi.operation import HTML, Answer, Operation
-from app.schemas.openapi.routes.running import LIMITS
+from app.schemas.openapi.routes.running import KEY, LIMITS, REPLAYED
 from app.schemas.openapi.routes.runs import CLOSED
 from app.schemas.shapes.chats import (
     Chat,
@@ -159,11 +159,18 @@ _VISITED = (
                 shape=Executed,
                 streams=_SURFACES,
                 headers=("X-Run-Id",),
-                maybe=("X-Conversation-Id", "X-Studio-Stream-Protocol", *LIMITS, *VISITOR),
+                maybe=("X-Conversation-Id", "X-Studio-Stream-Protocol", *LIMITS, *REPLAYED, *VISITOR),
             ),
-            202: Answer(says="The run goes on by itself.", shape=Accepted, headers=("X-Run-Id",)),
+            202: Answer(
+                says="The run goes on by itself.", shape=Accepted, headers=("X-Run-Id",), maybe=REPLAYED
+            ),
         },
-        errors={400: ("not_supported",), **DOOR, 409: ("thread_busy", "thread_paused")},
+        errors={
+            400: ("not_supported",),
+            **DOOR,
+            409: ("thread_busy", "thread_paused", *KEY),
+            503: (*DOOR[503], "run_elsewhere"),
+        },
         error=ChatError,
     ),
     Operation(

@@ -5,9 +5,11 @@ Law of this room: see :mod:`app.schemas.openapi.routes`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.schemas.chat import ChatBody, ChatResumeBody
 from app.schemas.openapi.operation import ANY_CODE, Answer, Operation
-from app.schemas.openapi.routes.running import LIMITS, NOT_READY
+from app.schemas.openapi.routes.running import LIMITS, NOT_READY, REPLAYED
 from app.schemas.openapi.routes.runs import CLOSED
 from app.schemas.shapes.graph import ChatResponse, Graph, TopologyQuery, TurnError, TurnGoesOn
 
@@ -19,6 +21,7 @@ _ANSWER = Answer(
     maybe=LIMITS,
 )
 _GOES_ON = Answer(says="The turn goes on without this caller.", shape=TurnGoesOn, headers=("X-Run-Id",))
+_BEGUN = replace(_ANSWER, maybe=(*LIMITS, *REPLAYED))
 
 ROUTES = (
     Operation(
@@ -31,10 +34,10 @@ ROUTES = (
         headers=("Accept", "Idempotency-Key", "traceparent"),
         body=ChatBody,
         example={"messages": [{"role": "user", "content": "Hello"}]},
-        answers={200: _ANSWER, 202: _GOES_ON},
+        answers={200: _BEGUN, 202: replace(_GOES_ON, maybe=REPLAYED)},
         errors={
             **NOT_READY,
-            409: ("not_deployed", "thread_busy", "thread_paused", "cancelled"),
+            409: (*NOT_READY[409], "thread_busy", "thread_paused", "cancelled"),
             503: (*NOT_READY[503], "cancelled"),
             500: (ANY_CODE,),
             502: (ANY_CODE,),

@@ -13,13 +13,17 @@ _FOLLOWS = {"run": ("getRun", {"run_id": "$response.body#/runId"})}
 
 #: What is left of limits, where the caller has any.
 LIMITS = ("RateLimit", "RateLimit-Policy")
-#: What is found out before a run begins.
+#: What is said of a key that names a request.
+KEY = ("idempotency_conflict", "idempotency_pending")
+#: Of a request that may be sent again.
+REPLAYED = ("Idempotent-Replayed",)
+#: What is found out before a run begins, or when one that was begun before is looked for.
 NOT_READY = {
     400: ("provider_not_configured", "secret_unknown", "not_supported"),
     404: ("not_found",),
-    409: ("not_deployed",),
+    409: ("not_deployed", *KEY),
     429: ("rate_limited",),
-    503: ("at_capacity", "provider_not_configured", "secret_unknown", "secrets_locked"),
+    503: ("at_capacity", "provider_not_configured", "secret_unknown", "secrets_locked", "run_elsewhere"),
 }
 
 ROUTES = (
@@ -43,14 +47,18 @@ ROUTES = (
                 shape=Executed,
                 streams=("agent-events-v1", "agent-text"),
                 headers=("X-Run-Id",),
-                maybe=("X-Studio-Stream-Protocol", *LIMITS),
+                maybe=("X-Studio-Stream-Protocol", *LIMITS, *REPLAYED),
                 links=_FOLLOWS,
             ),
             202: Answer(
-                says="The run goes on by itself.", shape=Accepted, headers=("X-Run-Id",), links=_FOLLOWS
+                says="The run goes on by itself.",
+                shape=Accepted,
+                headers=("X-Run-Id",),
+                maybe=REPLAYED,
+                links=_FOLLOWS,
             ),
         },
-        errors={**NOT_READY, 409: ("not_deployed", "thread_busy", "thread_paused")},
+        errors={**NOT_READY, 409: (*NOT_READY[409], "thread_busy", "thread_paused")},
     ),
     Operation(
         route="POST /api/workflows/<workflow_id>/runs",
@@ -63,11 +71,15 @@ ROUTES = (
         body=RunsBody,
         body_optional=True,
         example={"message": "Hello", "events": "messages"},
-        answers={200: Answer(says="The stream.", streams=("runs",), headers=("X-Run-Id",), maybe=LIMITS)},
+        answers={
+            200: Answer(
+                says="The stream.", streams=("runs",), headers=("X-Run-Id",), maybe=(*LIMITS, *REPLAYED)
+            )
+        },
         errors={
             **NOT_READY,
             406: ("not_acceptable",),
-            409: ("not_deployed", "thread_busy", "thread_paused"),
+            409: (*NOT_READY[409], "thread_busy", "thread_paused"),
         },
     ),
     Operation(
@@ -81,7 +93,9 @@ ROUTES = (
         body=DraftRunBody,
         body_optional=True,
         example={"input": {"message": "Hello"}, "stopAfter": "agent_1"},
-        answers={200: Answer(says="The stream.", streams=("builder",), headers=("X-Run-Id",))},
-        errors={name: codes for name, codes in NOT_READY.items() if name != 409},
+        answers={
+            200: Answer(says="The stream.", streams=("builder",), headers=("X-Run-Id",), maybe=REPLAYED)
+        },
+        errors={**NOT_READY, 409: KEY},
     ),
 )
