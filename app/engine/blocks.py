@@ -16,13 +16,14 @@ from app import events as ev
 from app.agents import hashes
 from app.engine import instances, pins, settle
 from app.engine.budgets import EXCEEDED
-from app.engine.context import RunningBlock, seen_by
+from app.engine.context import RunningBlock
 from app.engine.following import Bodies
 from app.engine.given import given
 from app.engine.instances import Inner
 from app.engine.replay import BlockEnd, Fault, block_hash
 from app.engine.scheduler import BlockRow
 from app.engine.scope import Cancelled, RunScope
+from app.engine.seen import seen_by
 from app.errors import BlockError, RunError
 from app.state import BlockState
 from app.workflows.compiled import CompiledBlock

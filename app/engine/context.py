@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import typing as t
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 
@@ -21,6 +21,7 @@ from app.engine.mcp_use import server_use
 from app.engine.memory import memory_of
 from app.engine.replay import BlockEnd, Fault
 from app.engine.scope import Cancelled, RunScope, gather
+from app.engine.seen import seen_by
 from app.errors import BlockError, RunError
 from app.store.errors import StaleOwner
 from plugins.connections import NotConfigured, RegistryError
@@ -364,15 +365,6 @@ class RunningBlock:
         return self._services.threads.run(fn, t.cast(RunScope, waits))
 
 
-def seen_by(run: Run, frame: Frame) -> Mapping[str, t.Any]:
-    """What templates of a block in a frame see."""
-    blocks: Mapping[str, t.Any] = run.visible()
-    if frame.suffix:  # what ran beside this block, and around it, in the same branch, under its plain id
-        blocks = {**blocks, **_beside(blocks, run.request.workflow.blocks, frame.suffix)}
-    seen = {"input": run.request.input, "blocks": blocks, "vars": run.request.workflow.variables}
-    return seen if frame.loop is None else {**seen, "loop": frame.loop}
-
-
 @contextmanager
 def _told_as_run_error() -> Iterator[None]:
     """A model that cannot be resolved any more, though it could when the run was accepted."""
@@ -392,16 +384,3 @@ def _counted(job: Callable[[Waits], None], ended: Callable[[], None]) -> Callabl
             ended()
 
     return run
-
-
-def _beside(
-    outputs: Mapping[str, Mapping[str, t.Any]], ids: Collection[str], suffix: str
-) -> dict[str, Mapping[str, t.Any]]:
-    """Of ``a[1][0]`` and ``a[1]`` those that the branch ``[1][0]`` sees as ``a``: the innermost one."""
-    found: dict[str, Mapping[str, t.Any]] = {}
-    end = suffix.find("]")
-    while end >= 0:
-        here = suffix[: end + 1]
-        found.update({block: outputs[block + here] for block in ids if block + here in outputs})
-        end = suffix.find("]", end + 1)
-    return found
