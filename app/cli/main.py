@@ -15,6 +15,7 @@ import click
 from app import __version__
 from app.cli import (
     audit,
+    chats,
     check_stream,
     conformance,
     decisions,
@@ -50,6 +51,7 @@ for command in (
     serve.serve,
     serve.migrate,
     workflows.workflow,
+    chats.chat,
     keys.key,
     audit.audit,
     owner.owner,

@@ -18,6 +18,7 @@ from app.web.visitors import Visitor
 if t.TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.config import Settings
     from app.store.chats import ChatRow
 
 __all__ = ["Visitor", "enter", "install"]
@@ -48,12 +49,12 @@ def enter(chat: ChatRow, body: Mapping[str, t.Any] | None = None) -> Visitor:
     return visitors.keep(chat, visitors.passed(chat, visitor or visitors.new(chat)))
 
 
-def unready(auth_type: str) -> list[Problem]:
+def unready(auth_type: str, settings: Settings) -> list[Problem]:
     """What this installation lacks for chats with such a gate."""
-    if auth_type == "email" and not mailer.can_send():
+    if auth_type == "email" and not mailer.is_set(settings):
         cure = "set STUDIO_SMTP_HOST, or STUDIO_MAIL=console for development"
         return [Problem("authType", f'"email" needs a way to send e-mails; {cure}')]
-    if auth_type == "sso" and not provider_is_set():
+    if auth_type == "sso" and not _provider_is_set(settings):
         cure = "set STUDIO_OIDC_ISSUER and STUDIO_OIDC_CLIENT_ID"
         return [Problem("authType", f'"sso" needs an OpenID provider; {cure}')]
     return []
@@ -61,7 +62,10 @@ def unready(auth_type: str) -> list[Problem]:
 
 def provider_is_set() -> bool:
     """Whether there is an OpenID provider to sign in with."""
-    settings = services().settings
+    return _provider_is_set(services().settings)
+
+
+def _provider_is_set(settings: Settings) -> bool:
     return bool(settings.oidc_issuer and settings.oidc_client_id)
 
 

@@ -29,7 +29,7 @@ AT_ONCE, WAITING = 4, 200
 
 def can_send() -> bool:
     """Whether there is a way for e-mails."""
-    return _can(services().settings)
+    return is_set(services().settings)
 
 
 class _Waiting(t.NamedTuple):
@@ -124,7 +124,8 @@ def drain(app: Flask, timeout_s: float) -> None:
         found.drain(timeout_s)
 
 
-def _can(settings: Settings) -> bool:
+def is_set(settings: Settings) -> bool:
+    """Whether these settings name a way for e-mails."""
     return settings.mail == "console" or bool(settings.smtp_host)
 
 

@@ -292,10 +292,10 @@ def test_of_two_changes_at_once_neither_is_lost(
     path, tag = f"/api/chats/{made.get_json()['id']}", made.headers["ETag"]
     update, between = studio.store.chats.update, [{"active": False}]
 
-    def late(chat_id: str, revision: int | None, changes: t.Any) -> t.Any:
+    def late(chat_id: str, revision: int | None, changes: t.Any, note: t.Any) -> t.Any:
         if between:  # what somebody else changes after this change was judged
             update(chat_id, None, between.pop())
-        return update(chat_id, revision, changes)
+        return update(chat_id, revision, changes, note)
 
     monkeypatch.setattr(studio.store.chats, "update", late)
     answer = send(studio, "PATCH", path, {"title": "B"}, If_Match="*" if seen == "any" else tag)
