@@ -56,8 +56,9 @@ _SLIDE = f"""
             WHEN counters.expires_at <= :ends THEN counters.expires_at + :period ELSE counters.expires_at END
     WHERE CASE WHEN counters.expires_at <= :now THEN 0
         WHEN counters.expires_at <= :ends
-            THEN counters.value % {_SHIFT} * (counters.expires_at - :now) / :period
-        ELSE counters.value / {_SHIFT} * (counters.expires_at - :ends) / :period + counters.value % {_SHIFT} END < :most
+            THEN counters.value % {_SHIFT} * (counters.expires_at - :now - 1) / :period
+        ELSE counters.value / {_SHIFT} * (counters.expires_at - :ends - 1) / :period + counters.value % {_SHIFT}
+        END < :most
     RETURNING value
 """
 
@@ -97,8 +98,10 @@ class Sliding(t.NamedTuple):
     left_ms: int
 
     def weight(self, period_s: int) -> int:
-        """How many count: of the window before as if they had been spread evenly over it."""
-        return self.previous * self.left_ms // (period_s * 1000) + self.current
+        """How many count: of the window before as if they had been spread evenly over it. With its end the first of
+        them is a window ago.
+        """
+        return self.previous * (self.left_ms - 1) // (period_s * 1000) + self.current
 
 
 def slid(previous: int, current: int, left_ms: int, period_ms: int) -> Sliding:

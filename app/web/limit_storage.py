@@ -61,8 +61,9 @@ class _Sliding(Storage, SlidingWindowCounterSupport):
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """The count of the window before and for how many seconds some of it counts; the same of this window."""
         found = self.read(key, expiry)
-        left_s = found.left_ms / 1000
-        return found.previous, left_s if found.previous else 0.0, found.current, left_s + expiry
+        left_ms = found.left_ms
+        before_s = (left_ms - 1) / 1000 if found.previous else 0.0
+        return found.previous, before_s, found.current, left_ms / 1000 + expiry
 
     def read(self, key: str, expiry: int) -> Sliding:
         """Both counts as they are."""

@@ -152,7 +152,7 @@ class _Windows:
 
     def hit(self, now: int, most: int, period: int) -> bool:
         before, count, left = self.at(now, period)
-        if math.floor(before * left / period) + count >= most:
+        if math.floor(before * (left - 1) / period) + count >= most:
             return False
         self.began = now if self.began is None else self.began
         self.count += 1

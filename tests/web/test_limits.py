@@ -336,6 +336,49 @@ def test_a_redis_that_says_nothing_keeps_nobody_waiting_for_long(open_studio, mo
         assert [hit(studio, workflow).status_code for _ in range(3)] == [200, 200, 429]
 
 
+@pytest.mark.parametrize("times", [[0] * 3, [0, 20, 50], [0, 55, 55, 80, 90], [0, 59, 59, 61, 90, 110]])
+def test_who_is_refused_may_come_when_he_is_told_to(times, monkeypatch):
+    """And what is left is what there is: so many more may start, and no more."""
+    now = 0.0
+    monkeypatch.setattr(limit_storage, "_now_ms", lambda: round(now * 1000))
+    storage = limit_storage.Memory()
+    strategy = limit_storage.SlidingWindowCounterRateLimiter(storage)
+    (window,) = limits._windows(limits.Asked("address", "a", ((3, "minute"),)))
+
+    def starts() -> bool:
+        return strategy.hit(window.item, window.kind, window.subject)
+
+    for at in times:
+        now = float(at)
+        starts()
+    left = limits._left(strategy, window)
+    assert 0 < left.seconds <= 60
+    assert [starts() for _ in range(left.remaining + 1)] == [True] * left.remaining + [False]
+    for _ in range(4):
+        left = limits._left(strategy, window)
+        assert (left.remaining, starts()) == (0, False)
+        now += left.seconds
+        assert starts()
+        while starts():
+            pass
+
+
+def test_no_more_than_the_limit_start_around_the_end_of_a_window(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(limit_storage, "_now_ms", lambda: round(now * 1000))
+    storage = limit_storage.Memory()
+
+    def starts(at: float) -> int:
+        nonlocal now
+        now = at
+        return sum(storage.acquire_sliding_window_entry("k", 60, 60) for _ in range(200))
+
+    assert [starts(0.0), starts(59.9)] == [60, 0]
+    assert starts(60.1) == 1, "a fixed window began again here"
+    assert starts(60.9) == 0
+    assert starts(75.0) == 15
+
+
 def test_memory_is_bounded_and_forgets_what_is_over(monkeypatch):
     monkeypatch.setattr(limit_storage, "MOST", 100)
     storage = limit_storage.Memory()
