@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from app.engine import redacting
-from app.events import AgentMessage, RouteChosen
+from app.events import AgentMessage
 from app.redaction import log_lines
 from app.redaction.finders import DetectorFinder
 from app.redaction.known import KnownValues
@@ -194,11 +194,6 @@ def _by_name(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(t.cast("dict[t.Any, t.Any]", public.SEEN), AgentMessage, public._same)
 
 
-def _with_reasons(patch: pytest.MonkeyPatch) -> None:
-    """Visitors read why a way was chosen."""
-    patch.setitem(t.cast("dict[t.Any, t.Any]", public.SEEN), RouteChosen, public._same)
-
-
 MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
     "no hold-back": (_hold_nothing, "sP"),
     "thinking is not redacted": (_think_aloud, "sP"),
@@ -210,7 +205,6 @@ MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 RARER: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
     "log lines without the policy": (_bare_lines, "P"),
     "speakers by name": (_by_name, "n"),
-    "routes with reasons": (_with_reasons, "x"),
 }
 if "LEAK_CASES" in os.environ:
     MUTATIONS |= RARER
