@@ -215,8 +215,8 @@ def test_every_block_type_has_an_example() -> None:
 
 def test_a_wheel_takes_along_what_is_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file inside the packages, the types' marker, and what a first start reads."""
-    import app
     from app.cli.serve import EXAMPLES
+    from app.config import files
 
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
@@ -233,11 +233,11 @@ def test_a_wheel_takes_along_what_is_no_module(tmp_path: Path, monkeypatch: pyte
         for pattern in globs.split()
         for path in ROOT.glob(pattern)
     }
-    monkeypatch.setattr(app, "ROOT", tmp_path)
+    monkeypatch.setattr(files, "_ROOT", tmp_path)
     monkeypatch.setattr(sys, "prefix", "")
     for name in ("gunicorn.conf.py", *(f"examples/{example}.yaml" for example in EXAMPLES)):
         assert (ROOT / name).is_file()
-        assert app.shipped(name).as_posix() in installed
+        assert files.shipped(name).as_posix() in installed
 
 
 def test_configuration_files_parse() -> None:

@@ -40,7 +40,12 @@ REQUEST_HEADERS: Mapping[str, tuple[str, dict[str, t.Any]]] = {
     "Idempotency-Key": (
         "Names the request: for a day the same key with the same body is answered with the run that the first one "
         "began. A UUID, say.",
-        {"type": "string", "minLength": 1, "maxLength": 255, "examples": ["8e03978e-40d5-43dd-bc93-6894a57f9324"]},
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 255,
+            "examples": ["8e03978e-40d5-43dd-bc93-6894a57f9324"],
+        },
     ),
     "If-Match": ("The `ETag` of what is to be changed.", {"type": "string", "examples": ['"doc_01-3"']}),
     "If-None-Match": ("The `ETag` of what the caller has; a 304 says that it is still the same.", _TEXT),
