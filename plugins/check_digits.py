@@ -18,14 +18,6 @@ _CPF_WEIGHTS = range(10, 1, -1)
 _SIGN_VALUES = {sign: str(int(sign, 36)) for sign in string.digits + string.ascii_uppercase}
 
 
-#: From a digit to what it is twice, the digits of that added up, and both from text to numbers.
-_ONCE = bytes.maketrans(b"0123456789", bytes(range(10)))
-_TWICE = bytes.maketrans(b"0123456789", bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
-#: What each digit but the last two counts for the first check digit of a CPF; for the second one more.
-_CPF_WEIGHTS = range(10, 1, -1)
-_SIGN_VALUES = {sign: str(int(sign, 36)) for sign in string.digits + string.ascii_uppercase}
-
-
 def luhn_sums(digits: str) -> tuple[list[int], list[int]]:
     """What the digits before each place add up to by Luhn's rule: of a number that ends at an even place, at an odd."""
     once, twice = digits.encode().translate(_ONCE), digits.encode().translate(_TWICE)
