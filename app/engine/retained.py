@@ -61,12 +61,14 @@ class KeptRun(EndedRun):
     """One that is kept.
 
     :ivar request: what it was started with, but for its input. :ivar size: bytes, by estimate.
-    :ivar at: when it ended, on the monotonic clock.
+    :ivar at: when it ended, on the monotonic clock. :ivar is_recorded: the store knew of its end: if it does not know
+        the run any more, that was deleted.
     """
 
     request: RunRequest
     size: int
     at: float
+    is_recorded: bool
 
 
 class Retained:
@@ -93,7 +95,8 @@ class Retained:
         size = _OVERHEAD + run.log.bytes + _payload(run.log, self._max_bytes)
         if size > self._max_bytes:
             return
-        self._runs[run.id] = KeptRun(run.log, replace(run.request, input=None), size, self._now())
+        request = replace(run.request, input=None)
+        self._runs[run.id] = KeptRun(run.log, request, size, self._now(), run.is_recorded)
         self.bytes += size
         while self.bytes > self._max_bytes or len(self._runs) > MAX_COUNT:
             self._drop(next(iter(self._runs.values())))

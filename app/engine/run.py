@@ -91,6 +91,8 @@ class Run:
         #: Who looks at it from outside; None: nobody.
         self.observer: RunObserver | None = None
         self.ending: ev.Terminal | None = None
+        #: The store knows that it has ended.
+        self.is_recorded = False
         self.paused: ev.RunPaused | None = None
         #: How it stood when it was stopped.
         self.standing = Standing()
@@ -369,6 +371,7 @@ class Run:
         said = None if self.durable is None or held is None else self.durable.end(held)
         row = run_row(self, terminal)
         store.runs.finished(row, block_rows(self.state), usage_rows(self.state), said).wait()
+        self.is_recorded = True
         if self.redaction is not None and self.durable is not None:
             store.decisions.forget_answers(self.id)
 

@@ -118,7 +118,9 @@ class Attacher:
     def _ended(self, run_id: str) -> KeptRun | None:
         """A run whose log this process keeps, unless it was deleted meanwhile, by whichever process."""
         kept = self._services.runs.ended(run_id)
-        if kept is not None and self._services.store.runs.status(run_id) is None:
+        if kept is None or not kept.is_recorded:  # of what never came to the store, this is all there is
+            return kept
+        if self._services.store.runs.status(run_id) is None:
             self._services.runs.forget(run_id)
             return None
         return kept

@@ -99,7 +99,7 @@ def test_text_that_the_log_lost_counts_as_far_as_it_stands(ended: list[Run]) -> 
     ]
     for seq, event in enumerate(events, 1):
         log.append(ev.Envelope(seq, seq, event))
-    run = t.cast("Run", SimpleNamespace(id="run_1", log=log, request=ended[0].request))
+    run = t.cast("Run", SimpleNamespace(id="run_1", log=log, request=ended[0].request, is_recorded=True))
     made = Retained(10.0, 10**9)
     made.keep(run)
     assert 9_000 < made.bytes < 14_000

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.store.errors import StoreFailed
 from tests.support import sse
 from tests.support.servers import wait_until
 from tests.web.conftest import TOOL, Studio, assert_error, document, opened
@@ -49,6 +50,26 @@ def test_a_log_that_another_process_deleted_is_not_told(studio: Studio, ended: s
     assert studio.app.extensions["studio"].runs.ended(ended) is not None
     assert studio.store.retention.forget(ended)
     assert_error(studio.get(f"/api/runs/{ended}/events"), 404, "not_found")
+
+
+def test_a_log_whose_run_never_came_to_the_store_is_told(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not deleted: nothing could be written."""
+    workflow = studio.deploy(document("scripted/tooling", tools=[TOOL]))
+    runs = studio.store.runs
+
+    def broken(*given: t.Any) -> t.NoReturn:
+        raise StoreFailed("The disk is full.")
+
+    monkeypatch.setattr(runs, "started", lambda row: None)
+    monkeypatch.setattr(runs, "finished", broken)
+    run = ok(studio.execute(workflow, {"input": "Hi"}))["runId"]
+    assert runs.status(run) is None
+    for _ in range(2):
+        answer = studio.get(f"/api/runs/{run}/events")
+        assert answer.status_code == 200, answer.text
+        assert '"final"' in answer.text
 
 
 def test_a_stream_of_it_that_goes_on_ends_well(studio: Studio, ended: str) -> None:
