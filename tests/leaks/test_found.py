@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.events import RouteChosen
+from app.streams import public
 from tests.leaks.cases import Case
 from tests.leaks.judge import leaks
 from tests.leaks.play import play
@@ -52,6 +54,24 @@ def waiting() -> Case:
     return made
 
 
+def routed() -> Case:
+    """A model says why it chose a way. Only one stream in ten or so tells routes, and of those keys may read the reason."""
+    made = case({}, [[{"text": '{"route": "one", "reason": "So %%x1%%"}'}]], [])
+    ways = [{"name": "one", "description": "So."}, {"name": "two", "description": "No."}]
+    router = {"mode": "model", "model": "scripted/%%m1%%", "prompt": "So?", "routes": ways}
+    made.document["blocks"] = [
+        {"id": "start", "type": "start"},
+        {"id": "router_1", "type": "router", "config": router},
+        {"id": "set_1", "type": "set", "config": {"values": {"text": "So."}}},
+    ]
+    made.document["edges"] = [
+        {"source": "start", "target": "router_1"},
+        {"source": "router_1", "source_handle": "route:one", "target": "set_1"},
+        {"source": "router_1", "source_handle": "route:two", "target": "set_1"},
+    ]
+    return made
+
+
 FAILED = {"error": {"code": "provider_bad_stream", "message": "%%Pip:1%% So %%e1%%"}}
 ECHO = {
     "name": "asked",
@@ -71,6 +91,7 @@ FOUND: dict[str, Case] = {
     ),
     "a secret in a JSON text inside of JSON": case({"tools": [ECHO]}, [[CALL], [{"text": "So."}]], []),
     "the key of a vendor in what a run goes on with": waiting(),
+    "why a way was chosen": routed(),
 }
 
 
@@ -80,3 +101,16 @@ def test_it_is_not_told_again(both: dict[bool, World], name: str) -> None:
     for plan in range(8):
         found.plan = plan
         assert not leaks(play(both[found.secrets], found))
+
+
+def test_why_a_way_was_chosen_is_found_where_it_is_told(
+    both: dict[bool, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random cases meet it too seldom for one seed: a router, whose model is asked, followed in that stream by nobody."""
+    monkeypatch.setitem(t.cast("dict[t.Any, t.Any]", public.SEEN), RouteChosen, public._same)
+    found = routed()
+    told: list[str] = []
+    for plan in range(8):
+        found.plan = plan
+        told += leaks(play(both[True], found))
+    assert {line.split(" / ")[2][0] for line in told} == {"x"}
