@@ -176,24 +176,28 @@ def run_child(
         outer.emitter.emit(ev.ChildStarted(name, pinned.workflow_id, pinned.version, infos, edges))
     # A block that may be tried again settles what its child's agents said when it has ended.
     inner = Frame(path=child.path, owner=name, looping=frame.looping or block.retries > 0)
-    limit = workflow.settings.timeout_s
     check_not_ended(t.cast("Run", child), workflow.root, inner, scope)
     with scope.child() as own, child.metered(own):
-        own.deadline(limit, "workflow_timeout")
+        own.deadline(workflow.settings.timeout_s, "workflow_timeout")
         try:
             last = run_region(t.cast("Run", child), workflow.root, inner, own)[1]
             if child.meter is not None:
                 child.meter.check()
         except Cancelled:
-            if scope.cause is not None:
+            failed = None if scope.cause is not None else _ended_alone(child, block, own)
+            if failed is None:
                 raise
-            if own.cause == "workflow_timeout":
-                message = (
-                    f"The workflow of {block.name} did not finish within {limit:g} s, its own timeout_s."
-                )
-                raise BlockError("workflow_timeout", message) from None
-            if own.cause == EXCEEDED and child.meter is not None and child.meter.over is not None:
-                message = child.meter.over.told(whose=f"the workflow that {block.name} runs")
-                raise BlockError(EXCEEDED, message) from None
-            raise
+            raise failed from None
     return settle.run_output(workflow, child.outputs(), last)
+
+
+def _ended_alone(child: ChildRun, block: CompiledBlock, own: RunScope) -> BlockError | None:
+    """What its block fails with when it went past a limit of its own, which ends nothing around it."""
+    if own.cause == "workflow_timeout":
+        limit = child.request.workflow.settings.timeout_s
+        message = f"The workflow of {block.name} did not finish within {limit:g} s, its own timeout_s."
+        return BlockError("workflow_timeout", message)
+    if own.cause == EXCEEDED and child.meter is not None and child.meter.over is not None:
+        message = child.meter.over.told(whose=f"the workflow that {block.name} runs")
+        return BlockError(EXCEEDED, message)
+    return None
