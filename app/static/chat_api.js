@@ -61,7 +61,8 @@ function isLost(problem) {
 
 /** Whether this browser keeps nothing by which it could be known again. */
 function isNobody(problem) {
-  return problem instanceof Refused && problem.details.some(({ path }) => path === KEY);
+  if (!(problem instanceof Refused) || problem.code !== "not_supported") return false;
+  return problem.details.some(({ path }) => path === KEY);
 }
 
 export class Api {
