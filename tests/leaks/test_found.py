@@ -55,7 +55,7 @@ def waiting() -> Case:
 
 
 def routed() -> Case:
-    """A model says why it chose a way. Only one stream in ten or so tells routes, and of those keys may read the reason."""
+    """A model says why it chose a way, which the stream of runs tells to those with a key."""
     made = case({}, [[{"text": '{"route": "one", "reason": "So %%x1%%"}'}]], [])
     ways = [{"name": "one", "description": "So."}, {"name": "two", "description": "No."}]
     router = {"mode": "model", "model": "scripted/%%m1%%", "prompt": "So?", "routes": ways}
@@ -106,7 +106,7 @@ def test_it_is_not_told_again(both: dict[bool, World], name: str) -> None:
 def test_why_a_way_was_chosen_is_found_where_it_is_told(
     both: dict[bool, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random cases meet it too seldom for one seed: a router, whose model is asked, followed in that stream by nobody."""
+    """Random cases meet it too seldom for one seed: a model that routes, read on that stream without a key."""
     monkeypatch.setitem(t.cast("dict[t.Any, t.Any]", public.SEEN), RouteChosen, public._same)
     found = routed()
     told: list[str] = []
