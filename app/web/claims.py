@@ -85,8 +85,8 @@ def claim(
     :param subject: whose the key is; None: of somebody who cannot be told from others.
     :param body: what the run is started with; nothing secret, and nothing that may differ when it is repeated.
     :param workflow_id: where the key means something, or ``chat_id``.
-    :raises ApiError: 400 the key is none, or nobody's; 409 ``idempotency_conflict``: it was used for something else,
-        ``idempotency_pending``: its run has not begun in :data:`WAIT_S`.
+    :raises ApiError: 400 the key is none, or nobody's, or the body nests too deep; 409 ``idempotency_conflict``: it was
+        used for something else, ``idempotency_pending``: its run has not begun in :data:`WAIT_S`.
     """
     fresh = services().clock.new_id("run")
     if not is_sent():
@@ -97,7 +97,7 @@ def claim(
         raise ValidationFailed([Problem(HEADER, cure)], code="not_supported")
     key = _hash("chat" if workflow_id is None else "workflow", workflow_id or chat_id or "", subject, sent)
     # The client's key is the hash's: who has the row alone cannot try which body it is of.
-    of_body = bodies.digest_of(sent.encode(), encoding.canonical([surface, body]))
+    of_body = bodies.digest_of(sent.encode(), _comparable([surface, body]))
     store = services().store.idempotency
     until = get_hub().loop.now() + WAIT_S
     while True:
@@ -152,6 +152,15 @@ def _key(sent: str) -> str:
     if not _PLAIN.fullmatch(text) or len(text) > MOST:
         raise _invalid(f"is 1 to {MOST} printable characters of ASCII, such as a UUID")
     return text
+
+
+def _comparable(said: list[t.Any]) -> bytes:
+    """:raises ValidationFailed: 400: it nests too deep."""
+    try:
+        return encoding.canonical(said)
+    except ValueError:
+        cure = f"nests too deep for a request with Idempotency-Key; keep to {encoding.MOST_DEEP - 1} levels"
+        raise ValidationFailed([Problem("", f"the body {cure}, or leave the header out")]) from None
 
 
 def _hash(*parts: str) -> bytes:

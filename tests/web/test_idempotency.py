@@ -506,6 +506,24 @@ def test_what_gets_a_visitor_in_is_no_part_of_the_message(studio: Studio, chat: 
     refused(visitor.say(headers=KEY), 401, "auth_required_password")
 
 
+@pytest.mark.parametrize("route", ["execute", "draft/run"])
+def test_a_body_too_deep_to_be_compared_is_told_so(studio: Studio, plain: str, route: str) -> None:
+    """As deep as can be compared is well; up to what can be read at all, it is the sender's mistake."""
+    for levels, status in ((253, 200), (254, 400), (1000, 400)):
+        inner = '{"a":' * (levels - 2) + "1" + "}" * (levels - 2)
+        answer = studio.client.post(
+            f"/api/workflows/{plain}/{route}",
+            data=f'{{"input": {{"message": "hi", "deep": {inner}}}}}',
+            content_type="application/json",
+            headers={"X-API-Key": studio.keys["admin"], "Idempotency-Key": f"{route} {levels}"},
+        )
+        assert answer.status_code == status, answer.get_data()
+        if status == 400:
+            error = answer.get_json()["error"]
+            assert error["code"] == "validation_failed"
+            assert "253 levels" in error["message"]
+
+
 # -- what is kept ------------------------------------------------------------------------------------
 
 
