@@ -300,6 +300,7 @@ class RunRegistry:
         if lost:
             log.warning("%d run(s) of a process that died are now failed (worker_lost)", lost)
         self._services.store.idempotency.settle()
+        self._services.store.spending.give_up(DEAD_AFTER_S)
 
 
 def _shut_down(run: Run) -> None:

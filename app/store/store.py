@@ -86,7 +86,7 @@ class Store:
             self._backend, self._writer, self._aside, clock, settings.vectors_mb * 1_000_000
         )
         self.counters = Counters(self._backend, self._writer, clock)
-        self.spending = Spending(self._backend, self._writer, clock)
+        self.spending = Spending(self._backend, self._writer, heartbeat, lost, clock, self.owner_id)
         self.audit = Audit(self._backend, self._writer, clock)
         self.files = Files(self._backend, self._writer, self._aside, clock)
         self.owner = Owner(self._backend, self._writer, self._catalog, clock)

@@ -182,6 +182,14 @@ def places(settings: Settings, key: str, most: str, greenlets: str, kind: str) -
     _say(sum(got))
 
 
+def holding(settings: Settings, subject: str, period: str, tokens: str) -> None:
+    """Hold something of a budget, say so, and wait to be killed."""
+    store = Store(settings)
+    store.spending.hold(subject, period, "call_1", Spent(int(tokens), 0.0), lambda *_: True).wait()
+    _say("held")
+    _wait()
+
+
 def claims(settings: Settings, greenlets: str, *keys: str) -> None:
     """Claim keys in many greenlets at once, when told to. Says which run each key is of, a line for each claim."""
     store, clock = Store(settings), SystemClock()
@@ -300,6 +308,7 @@ _SCRIPTS: dict[str, t.Callable[..., None]] = {
         hits,
         places,
         claims,
+        holding,
         spend,
         leave,
         full_disk,

@@ -117,6 +117,30 @@ def test_what_a_process_held_that_died_is_free_after_a_while(settings, open_stor
     assert store._backend.rows(store._backend.prepare(sql), {}) == [(2,)], "and its row is gone"
 
 
+def test_what_a_process_held_that_was_killed_is_free_for_who_waits_for_it(shared_settings, two):
+    mine, (store, elsewhere) = subject(), two
+    killed = other.start("holding", shared_settings, mine, DAY, "100")
+    assert other.line(killed) == "held"
+    elsewhere.spending.hold(mine, DAY, "call_2", Spent(7, 0.5), always).wait()
+
+    def never(*_: t.Any) -> bool:
+        return False
+
+    def held() -> Spent:
+        found: Holding = store.spending.hold(mine, DAY, "call_1", Spent(1, 0.0), never).wait()
+        return found.others
+
+    assert held().tokens == 107
+    assert store.spending.give_up(0.0) == 0, "both live"
+    assert held().tokens == 107
+    killed.kill()
+    killed.wait()
+    assert elsewhere.spending.give_up(0.0) == 0, "nobody has waited there"
+    assert store.spending.give_up(0.0) == 1
+    assert held() == Spent(7, 0.5)
+    assert store.spending.give_up(0.0) == 0
+
+
 def test_totals_of_more_than_a_year_ago_are_forgotten(settings, open_store):
     clock = SteppingClock(step_ms=0)
     store = open_store(settings, clock=clock)
