@@ -24,7 +24,9 @@
         background: Canvas; box-shadow: 0 4px 24px #0004; }
       iframe[hidden] { display: none; }
       @media (max-width: 30rem) {
-        iframe { inset: 0 0 5.25rem 0; width: 100vw; height: auto; border-radius: 0; border-width: 0 0 1px; }
+        /* A frame does not fill its inset by itself: an automatic height would be 150 pixels. */
+        iframe { inset: 0 0 auto; width: 100%; height: calc(100% - 5.25rem); box-sizing: border-box; border-radius: 0;
+          border-width: 0 0 1px; }
       }`);
     shadow.adoptedStyleSheets = [sheet];
     const button = document.createElement("button");

@@ -300,6 +300,26 @@ def test_the_widget_shows_the_chat_on_pages_of_its_origins(
         page.errors.clear()
 
 
+@pytest.mark.parametrize(("width", "height"), [(390, 700), (1280, 600)], ids=["phone", "desk"])
+def test_the_widget_gives_the_chat_room(
+    page: Page,
+    server: Studio,
+    elsewhere: http.server.ThreadingHTTPServer,
+    rich: str,
+    width: int,
+    height: int,
+) -> None:
+    # A frame with an automatic height is 150 pixels high, whatever its inset says.
+    source = f"http://127.0.0.1:{server.port}/static/widget.js"
+    _Elsewhere.page = (
+        f'<!doctype html><meta name="viewport" content="width=device-width"><body>'
+        f'<script src="{source}" data-chat="rich" data-open defer></script>'.encode()
+    )
+    page.see(width, 900)
+    page.open(f"http://localhost:{elsewhere.server_port}/")
+    page.frame("/chat/rich")(f"innerHeight >= {height} && innerHeight <= 900 - 84")
+
+
 def test_a_chat_that_is_not_there_says_so(page: Page, server: Studio, rich: str) -> None:
     status, headers, data = sse.request(server.port, "GET", "/chat/nobody", None, {})
     assert status == 404
