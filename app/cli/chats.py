@@ -14,7 +14,7 @@ from collections.abc import Callable
 import click
 
 from app.cli.context import CLI, load_plugins, on_one_line, open_store, read_document, settings, table
-from app.clock import rfc3339
+from app.clock import SystemClock, rfc3339
 from app.errors import Problem, ValidationFailed
 
 if t.TYPE_CHECKING:
@@ -85,14 +85,17 @@ def list_(workflow_id: str | None) -> None:
 @chat.command()
 @click.argument("id_or_slug")
 def show(id_or_slug: str) -> None:
-    """Say how a chat is deployed, and what its workflow lacks of what it is to deliver."""
+    """Say how a chat is deployed, what it has spent, and what its workflow lacks."""
     from app import encoding
     from app.web.chat_deployments import body_of
+    from app.web.starting import spent
 
     with open_store() as store:
         row, judge = _known(store, id_or_slug), _judge(store)
         body = body_of(row, judge.deployed(row.workflow_id))
         problems = judge.problems(row)
+        if used := spent(store, SystemClock().now_ms(), f"chat:{row.id}", row.budget):
+            body["spent"] = used
     width = max(map(len, body))
     for name, value in body.items():
         told = value if isinstance(value, str) else encoding.dumps(value).decode()
@@ -108,7 +111,7 @@ def show(id_or_slug: str) -> None:
 def create(workflow_id: str, slug: str, file: str | None, **options: t.Any) -> None:
     """Deploy a workflow's live version as the chat at SLUG; print the chat's id.
 
-    With --auth password the password is prompted for, or read from a pipe.
+    It needs a title, by --title or in FILE. With --auth password the password is prompted for, or read from a pipe.
     """
     from app.store.chats import SlugTaken
     from app.web.chat_deployments import told_create

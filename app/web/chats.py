@@ -102,7 +102,7 @@ class Chats:
 
     def _answer(self, row: ChatRow, status: int = 200) -> Response:
         body = body_of(row, self._deployments.deployed(row.workflow_id))
-        if used := spent(self._services, f"chat:{row.id}", row.budget):
+        if used := spent(self._services.store, self._services.clock.now_ms(), f"chat:{row.id}", row.budget):
             body["spent"] = used
         if problems := self._deployments.problems(row):
             body["problems"] = [{"path": p.path, "message": p.message} for p in problems]

@@ -61,7 +61,8 @@ def show(key_id: str) -> Response:
     """One key, without its text."""
     row = _known(key_id)
     body = _body(row)
-    if used := starting.spent(services(), f"key:{row.id}", row.budget):
+    held = services()
+    if used := starting.spent(held.store, held.clock.now_ms(), f"key:{row.id}", row.budget):
         body["spent"] = used
     response = json_response(body)
     # Its last use changes without a revision, so a reader that has seen this one has not seen everything.

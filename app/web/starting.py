@@ -23,6 +23,7 @@ from app.workflows.compiled import AGENT
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services
+    from app.store import Store
     from app.store.chats import ChatRow
     from app.web.auth import Caller
     from app.web.catalog import Runnable
@@ -87,19 +88,20 @@ def let_visitor_start(
     return held
 
 
-def spent(services: Services, subject: str, budget: t.Any) -> dict[str, t.Any] | None:
+def spent(store: Store, now_ms: int, subject: str, budget: t.Any) -> dict[str, t.Any] | None:
     """What a key or a chat has used of its budget in the day or the month that it is for, as the API says it; None: it
     has none that is counted over runs.
 
-    :param subject: ``key:<id>`` or ``chat:<id>``. :param budget: as it is stored.
+    :param now_ms: milliseconds since the epoch. :param subject: ``key:<id>`` or ``chat:<id>``. :param budget: as it is
+        stored.
     """
     limit = stored_budget(budget)
     if limit is None or limit.period == "run":
         return None
-    held, now = _held(subject, limit), services.clock.now_ms()
-    used = services.store.spending.read(subject, budgets.period_of(held, now))
+    held = _held(subject, limit)
+    used = store.spending.read(subject, budgets.period_of(held, now_ms))
     body: dict[str, t.Any] = {"tokens": used.tokens, "cost": round(used.cost, 10), "period": limit.period}
-    return {**body, "resetsAt": rfc3339(budgets.resets_at_ms(held, now))}
+    return {**body, "resetsAt": rfc3339(budgets.resets_at_ms(held, now_ms))}
 
 
 def _budgets(found: Runnable, subject: str | None, own: BudgetLimit | None) -> tuple[Budget, ...]:

@@ -51,6 +51,7 @@ def test_a_chat_comes_changes_and_goes(studio: Studio, workflow: str, tmp_path: 
     assert studio.cli("chat", "list", "--workflow", "none") == ""
     shown = dict(line.split(None, 1) for line in studio.cli("chat", "show", "help").splitlines())
     assert (shown["id"], shown["outputs"], shown["hasPassword"]) == (chat, '["agent_1.content"]', "false")
+    assert '"tokens":0' in shown["spent"]
     studio.cli(
         "chat", "update", "help", "--slug", "support", "--inactive", "--unset", "budget", "--no-thinking"
     )
