@@ -162,7 +162,7 @@ class Spending:
         """
         subjects, self._waited_for = self._waited_for, set()
         over = []
-        for held in map(_held, subjects):
+        for held in map(_held, tuple(subjects)):  # the writer may have begun an addition to it
             calls = [str(row[0]) for row in self._backend.rows(self._calls, {"held": held})]
             owners = {call.partition(_BY)[0] for call in calls} - {self._owner_id}
             gone = {owner for owner in owners if self._lost.is_gone(owner, older_than_s)}
