@@ -197,7 +197,7 @@ def _judge(store: Store) -> Deployments:
     from app.web.chat_deployments import Deployments
 
     parts = Parts(store, load_plugins())
-    return Deployments(parts, Catalog(parts), settings())
+    return Deployments(parts, Catalog(parts), settings)
 
 
 def _read(file: str | None) -> dict[str, t.Any]:

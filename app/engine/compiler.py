@@ -107,9 +107,10 @@ class _Queue:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """``models``: those it names. ``lists``: what servers had said of their models by then."""
+    """``types``: of blocks. ``models``: those it names. ``lists``: what servers had said of their models by then."""
 
     workflow: CompiledWorkflow
+    types: frozenset[str]
     models: frozenset[str]
     lists: int
 
@@ -123,7 +124,7 @@ class Compiler:
     def __init__(self, plugins: Registry, most: int = MOST_BYTES) -> None:
         self._plugins = plugins
         self._made: Recent[_Made] = Recent(most)
-        self._runners: dict[str, CompiledWorkflow] = {}
+        self._runners: dict[str, tuple[t.Any, CompiledWorkflow]] = {}
         self._queues = Queues()
 
     def __call__(self, document: Mapping[str, t.Any]) -> CompiledWorkflow:
@@ -145,28 +146,32 @@ class Compiler:
             workflow = compiled(document, self._plugins)
             workflow = replace(workflow, size=_EACH + 2 * len(text) + _BLOCK * len(workflow.blocks))
             models = frozenset(model for _, model in named_models.of_blocks(workflow.blocks))
-            self._made.keep(key, _Made(workflow, models, lists), workflow.size)
+            types = frozenset(block.type.type_name for block in workflow.blocks.values())
+            self._made.keep(key, _Made(workflow, types, models, lists), workflow.size)
             return workflow
 
     def runner(self, name: str) -> CompiledWorkflow:
-        """A workflow that no document makes: it is what it is for the life of the process.
+        """A workflow that no document makes: it is what it is as long as its runner is.
 
         :raises ValidationFailed: this process has none of that name.
         """
-        found = self._runners.get(name)
-        if found is None:
-            runner = self._plugins.runners.get(name)
-            if runner is None:
-                message = f"there is no workflow {name} in this process; configure it as where the run began"
-                raise ValidationFailed([Problem("runner", message)])
-            found = self._runners[name] = compile_runner(runner)
+        runner = self._plugins.runners.get(name)
+        if runner is None:
+            message = f"there is no workflow {name} in this process; configure it as where the run began"
+            raise ValidationFailed([Problem("runner", message)])
+        made, found = self._runners.get(name, (None, None))
+        if found is None or made is not runner:
+            found = compile_runner(runner)
+            self._runners[name] = runner, found
         return found
 
     def _get(self, key: bytes) -> CompiledWorkflow | None:
         found = self._made.get(key)
         if found is None:
             return None
-        if found.lists == self._plugins.listings.generation and all(map(self._is_there, found.models)):
+        plugins = self._plugins
+        known = found.types <= plugins.block_types.keys() and found.lists == plugins.listings.generation
+        if known and all(map(self._is_there, found.models)):
             return found.workflow
         self._made.drop(key)
         return None

@@ -44,10 +44,10 @@ WIRE = {
 class Deployments:
     """Judges chats.
 
-    :param catalog: of the same store and plugins.
+    :param catalog: of the same store and plugins. :param settings: gives those that hold now.
     """
 
-    def __init__(self, parts: Parts, catalog: Catalog, settings: Settings) -> None:
+    def __init__(self, parts: Parts, catalog: Catalog, settings: Callable[[], Settings]) -> None:
         self._parts, self._catalog, self._settings = parts, catalog, settings
 
     def judged(
@@ -68,7 +68,7 @@ class Deployments:
         if body is not None:
             problems += self._known_problems(body, before)
             if before is None or before.auth_type != body.auth_type:
-                problems += chat_gates.unready(body.auth_type, self._settings)
+                problems += chat_gates.unready(body.auth_type, self._settings())
         if body is None or problems:
             raise ValidationFailed(in_document_order(sent, problems))
         values = {name: getattr(body, name) for name in WIRE}

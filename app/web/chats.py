@@ -34,7 +34,7 @@ class Chats:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._deployments = Deployments(services, services.catalog, services.settings)
+        self._deployments = Deployments(services, services.catalog, lambda: services.settings)
 
     # -- views -------------------------------------------------------------------------------
 

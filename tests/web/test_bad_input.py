@@ -272,7 +272,7 @@ def test_an_address_that_does_not_exist(studio: Studio, path: str) -> None:
     ("method", "path", "allowed"),
     [
         ("GET", "/api/workflows/x/execute", "POST"),
-        ("DELETE", "/api/runs/x", "GET"),
+        ("PUT", "/api/runs/x", "GET"),
         ("POST", "/api/health", "GET"),
     ],
 )

@@ -9,7 +9,6 @@ import typing as t
 import gevent
 import pytest
 
-from app.engine.compiler import Compiler
 from tests.web import asking
 from tests.web.asking import open_of, paused, resume, send
 from tests.web.conftest import Studio, assert_error
@@ -361,9 +360,6 @@ def test_a_server_that_cannot_go_on_with_a_run_decides_nothing(
     services = studio.app.extensions["studio"]
     with monkeypatch.context() as lacking:
         lacking.delitem(services.plugins.block_types, "agent")
-        lacking.setattr(
-            services, "compiler", Compiler(services.plugins)
-        )  # a server has compiled nothing before
         for refused in (
             answer(studio, decision, {"decision": "approve"}),
             resume(studio, run, {"decision": "approve"}),
