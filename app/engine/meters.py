@@ -8,7 +8,6 @@ whose budget it was, so that only that one fails. A run without a budget pays no
 from __future__ import annotations
 
 import logging
-import math
 import typing as t
 from collections.abc import Callable, Iterable
 
@@ -145,12 +144,9 @@ class Meter:
     def left(self) -> Left:
         """See :class:`plugins.spec.budget.BudgetMeter`."""
         self.check()
-        around = Left(None, None) if self._outer is None else self._outer.left()
-        left: dict[_What, float] = {}
-        if around.tokens is not None:
-            left["tokens"], self._tightest["tokens"] = around.tokens, None
-        if around.cost is not None:
-            left["cost"], self._tightest["cost"] = around.cost, None
+        left = Left(None, None)
+        if self._outer is not None:
+            left, self._tightest = self._outer.left(), {"tokens": None, "cost": None}
         now = self._clock.now_ms()
         for budget in self._budgets:
             spent = self._own
@@ -158,16 +154,8 @@ class Meter:
                 spent = self._spending.read(budget.subject, period_of(budget, now))
             if budget.used_up_by(spent):
                 self._give_up(budget)
-            most: tuple[tuple[_What, float | None, float], ...] = (
-                ("tokens", budget.tokens, spent.tokens),
-                ("cost", budget.cost, spent.cost),
-            )
-            for what, limit, used in most:
-                if limit is not None and limit - used < left.get(what, math.inf):
-                    left[what] = limit - used
-                    self._tightest[what] = budget
-        tokens = left.get("tokens")
-        return Left(None if tokens is None else int(tokens), left.get("cost"))
+            left = self._narrowed(left, budget, spent)
+        return left
 
     def hold(self, least: Amount, wanted: Amount) -> Held | None:
         """See :class:`plugins.spec.budget.BudgetMeter`."""
@@ -203,7 +191,7 @@ class Meter:
             if not _may(budget, spent, others, self._holders, least, wanted):
                 return False
         for budget in own:
-            self._narrow(held, budget, _sum(spent, others))
+            held.left = self._narrowed(held.left, budget, _sum(spent, others))
         if own:
             self._held, self._holders = _sum(others, wanted), self._holders + 1
             held.take(lambda: self._let_go(wanted))
@@ -232,7 +220,7 @@ class Meter:
         if budget.used_up_by(found.spent):
             self._give_up(budget)
         if found.is_held:
-            self._narrow(held, budget, _sum(found.spent, found.others))
+            held.left = self._narrowed(held.left, budget, _sum(found.spent, found.others))
         return found.is_held
 
     def _release(self, subject: str, call: str) -> None:
@@ -241,14 +229,14 @@ class Meter:
         except StoreFailed:
             log.exception("what was held of the budget of %s could not be given back", subject)
 
-    def _narrow(self, held: _Held, budget: Budget, used: Spent) -> None:
-        """What a call may use is no more than a budget leaves."""
-        tokens, cost = held.left
+    def _narrowed(self, left: Left, budget: Budget, used: Spent) -> Left:
+        """``left``, or what a budget leaves where that is less."""
+        tokens, cost = left
         if budget.tokens is not None and (tokens is None or budget.tokens - used.tokens < tokens):
             tokens, self._tightest["tokens"] = budget.tokens - used.tokens, budget
         if budget.cost is not None and (cost is None or budget.cost - used.cost < cost):
             cost, self._tightest["cost"] = budget.cost - used.cost, budget
-        held.left = Left(tokens, cost)
+        return Left(tokens, cost)
 
     def exceed(self, what: _What) -> t.NoReturn:
         """See :class:`plugins.spec.budget.BudgetMeter`."""
