@@ -40,14 +40,38 @@ def _described(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--welcome-message", help="What it says before anybody asks."),
             click.option("--auth", "auth_type", type=click.Choice(_AUTH), help="How visitors get in."),
             click.option(
-                "--allow", multiple=True, metavar="EMAIL", help="With email or sso: an address, or @domain."
+                "--allow",
+                "allowed_emails",
+                multiple=True,
+                metavar="EMAIL",
+                help="With email or sso: an address, or @domain.",
             ),
             click.option(
-                "--output", multiple=True, metavar="BLOCK.PATH", help="What visitors get; several may be."
+                "--output",
+                "outputs",
+                multiple=True,
+                metavar="BLOCK.PATH",
+                help="What visitors get; several may be.",
             ),
-            click.option("--thinking/--no-thinking", default=None, help="Visitors see what models think."),
-            click.option("--tool-calls/--no-tool-calls", default=None, help="Visitors see calls of tools."),
-            click.option("--origin", multiple=True, metavar="URL", help="A web origin that may embed it."),
+            click.option(
+                "--thinking/--no-thinking",
+                "include_thinking",
+                default=None,
+                help="Visitors see what models think.",
+            ),
+            click.option(
+                "--tool-calls/--no-tool-calls",
+                "include_tool_calls",
+                default=None,
+                help="Visitors see calls of tools.",
+            ),
+            click.option(
+                "--origin",
+                "allowed_origins",
+                multiple=True,
+                metavar="URL",
+                help="A web origin that may embed it.",
+            ),
             click.option("--active/--inactive", default=None, help="Whether visitors are let in at all."),
             click.option(
                 "--from",
@@ -193,7 +217,7 @@ def _known(store: Store, name: str) -> ChatRow:
 
 def _judge(store: Store) -> Deployments:
     from app.cli.workflows import Parts
-    from app.web.catalog import Catalog
+    from app.engine.catalog import Catalog
     from app.web.chat_deployments import Deployments
 
     parts = Parts(store, load_plugins())
@@ -206,22 +230,12 @@ def _read(file: str | None) -> dict[str, t.Any]:
 
 def _sent(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """The members that options name."""
-    names = {
-        "title": "title",
-        "description": "description",
-        "welcome_message": "welcomeMessage",
-        "auth_type": "authType",
-        "allow": "allowedEmails",
-        "output": "outputs",
-        "thinking": "includeThinking",
-        "tool_calls": "includeToolCalls",
-        "origin": "allowedOrigins",
-        "active": "active",
-    }
+    from app.web.chat_deployments import WIRE
+
     return {
-        wire: list(value) if isinstance(value, tuple) else value
-        for name, wire in names.items()
-        if (value := options[name]) is not None and value != ()
+        WIRE[name]: list(value) if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if value is not None and value != ()
     }
 
 
