@@ -22,13 +22,6 @@ __version__ = "0.1.0"
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def shipped(name: str) -> Path:
-    """See :func:`app.config.files.shipped`."""
-    from app.config import files
-
-    return files.shipped(name)
-
-
 def check_rooms() -> None:
     """Check that the program's other packages are its own.
 

@@ -22,8 +22,8 @@ from app.errors import ApiError, StudioError
 
 if t.TYPE_CHECKING:
     from app.cli.sources import Queue, Source
+    from app.engine.catalog import Runnable
     from app.engine.services import Services
-    from app.web.catalog import Runnable
 
 _INTERRUPT = object()
 COMPLETED, FAILED, LEFT, INTERRUPTED = 0, 1, 3, 130
@@ -107,7 +107,8 @@ def _services() -> Iterator[Services]:
 
 def _find(file_or_id: str, services: Services) -> Runnable:
     from app.cli.context import read_document, warn
-    from app.web.catalog import Catalog, check_ready
+    from app.engine.catalog import Catalog
+    from app.web.catalog import check_ready
 
     if is_file(file_or_id):
         found = Catalog(services).of("file", read_document(file_or_id))

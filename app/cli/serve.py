@@ -14,9 +14,10 @@ import typing as t
 
 import click
 
-from app import check_rooms, config, shipped
+from app import check_rooms, config
 from app.cli.context import load_plugins, settings
 from app.cli.owner import base, setup_link
+from app.config.files import shipped
 from app.errors import StudioError
 from app.web.negotiation import HEADER_LINE
 

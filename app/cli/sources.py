@@ -20,10 +20,10 @@ from app.streams.replay import Replay
 from app.streams.rights import Rights
 
 if t.TYPE_CHECKING:
+    from app.engine.catalog import Runnable
     from app.engine.run import Run
     from app.engine.services import Services
     from app.events import Envelope
-    from app.web.catalog import Runnable
     from app.workflows.compiled import CompiledWorkflow
 
 Queue: t.TypeAlias = "SimpleQueue[t.Any]"

@@ -32,7 +32,7 @@ if t.TYPE_CHECKING:
 
 
 class Parts(t.NamedTuple):
-    """See ``app.web.catalog.Parts``."""
+    """See ``app.engine.catalog.Parts``."""
 
     store: Store
     plugins: Registry
@@ -175,7 +175,8 @@ def check_stored(parts: Parts, workflow_id: str, document: dict[str, t.Any], dep
 
     :raises ValidationFailed: one runs this one, they nest too deeply, or one is missing and this is to be deployed.
     """
-    from app.web.catalog import Catalog, ChildUnavailable, missing_collections, missing_secrets
+    from app.engine.catalog import Catalog, ChildUnavailable
+    from app.web.catalog import missing_collections, missing_secrets
 
     try:
         found = Catalog(parts).of(workflow_id, document)
@@ -191,7 +192,7 @@ def warn_of_chats(parts: Parts, workflow_id: str) -> None:
     """Say which chats lack something in what is live now."""
     if not parts.store.chats.list(None, 1, workflow_id)[0]:
         return  # nor are the rooms of chats imported
-    from app.web.catalog import Catalog
+    from app.engine.catalog import Catalog
     from app.web.chat_fit import lacking
 
     warn(lacking(parts.store, Catalog(parts), workflow_id))

@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from app.engine.catalog import ASSISTANT, Catalog, ChildUnavailable, Parts, Runnable, packaged, runnable
+from app.engine.catalog import Parts, Runnable
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.paths import join
 from app.workflows.compiled import CompiledWorkflow
@@ -20,21 +20,6 @@ from plugins.spec import VectorSearch
 
 if t.TYPE_CHECKING:
     from app.store import Store
-
-__all__ = [
-    "ASSISTANT",
-    "Catalog",
-    "ChildUnavailable",
-    "Parts",
-    "Runnable",
-    "check_configured",
-    "check_ready",
-    "check_searches",
-    "missing_collections",
-    "missing_secrets",
-    "packaged",
-    "runnable",
-]
 
 _NOT_READY = "This workflow cannot run at the moment. Ask whoever published it."
 

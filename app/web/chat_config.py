@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from flask import Blueprint, Flask, Response, g
 
+from app.engine.catalog import Runnable
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.paths import join
 from app.streams.rights import Rights
 from app.web import chat_gates, chat_origins
 from app.web.auth import Caller
-from app.web.catalog import Runnable, check_ready
+from app.web.catalog import check_ready
 from app.web.chat_gates import Visitor
 from app.web.http import json_response, read_query
 from app.web.sight import Sight

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 
 from app.clock import rfc3339
 from app.config import Settings
+from app.engine.catalog import Catalog, Parts
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.chat_deployment import ChatDeploymentBody, load_deployment
 from app.schemas.paths import in_document_order
 from app.store.audit import Entry, Tell, told
 from app.store.chats import ChatRow
 from app.web import chat_gates
-from app.web.catalog import Catalog, Parts
 from app.web.chat_config import selections_of
 
 #: Members of a body, by the names of a row.

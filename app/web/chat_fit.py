@@ -9,9 +9,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
+from app.engine.catalog import Catalog
 from app.errors import ApiError, Problem
 from app.schemas.paths import join
-from app.web.catalog import Catalog
 from app.web.chat_config import selections_of
 
 if t.TYPE_CHECKING:

@@ -10,6 +10,7 @@ import typing as t
 
 from flask import Blueprint, Flask, Response, request
 
+from app.engine.catalog import ASSISTANT, Runnable, packaged
 from app.engine.registry import RunRequest
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.attach import AttachQuery
@@ -19,7 +20,7 @@ from app.web import claims, drafts, files, runs, starting, streaming, waiting
 from app.web.attach import Attacher
 from app.web.auth import Caller, caller
 from app.web.builder_reader import builder_events
-from app.web.catalog import ASSISTANT, Runnable, check_ready, packaged
+from app.web.catalog import check_ready
 from app.web.errors import not_found
 from app.web.http import read_object
 from app.web.limits import network

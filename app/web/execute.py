@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from flask import Blueprint, Flask, Response, g, request
 
+from app.engine.catalog import Runnable
 from app.engine.redaction import kept_name
 from app.engine.registry import RunRequest
 from app.errors import Problem, ValidationFailed
@@ -22,7 +23,7 @@ from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
 from app.web import claims, entering, files, starting, streaming, waiting
 from app.web.auth import Caller, caller
-from app.web.catalog import Runnable, check_ready
+from app.web.catalog import check_ready
 from app.web.errors import unauthorized
 from app.web.http import read_object
 from app.web.limits import network

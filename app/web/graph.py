@@ -10,6 +10,7 @@ import typing as t
 
 from flask import Blueprint, Flask, Response, g, request
 
+from app.engine.catalog import Runnable
 from app.engine.registry import RunRequest
 from app.errors import ValidationFailed
 from app.schemas.attach import AttachQuery
@@ -19,7 +20,7 @@ from app.streams.topology import topology
 from app.web import claims, graph_resume, starting, streaming
 from app.web.accept import wants_stream
 from app.web.auth import Caller, caller
-from app.web.catalog import Runnable, check_ready
+from app.web.catalog import check_ready
 from app.web.entering import enter
 from app.web.errors import unauthorized
 from app.web.graph_answer import Listener

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from app.engine.catalog import ChildUnavailable, Runnable
 from app.errors import Problem, ValidationFailed
-from app.web.catalog import ChildUnavailable, Runnable, missing_collections, missing_secrets
+from app.web.catalog import missing_collections, missing_secrets
 
 if t.TYPE_CHECKING:
     from app.engine.services import Services

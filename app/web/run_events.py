@@ -11,6 +11,7 @@ import typing as t
 
 from flask import Blueprint, Flask, Response, g, request
 
+from app.engine.catalog import Runnable
 from app.engine.registry import RunRequest
 from app.errors import ApiError, Problem, ValidationFailed
 from app.schemas.attach import AttachQuery
@@ -21,7 +22,7 @@ from app.streams.run_events import RunEvents, RunEventsOptions
 from app.streams.voices import voices
 from app.web import claims, files, starting, streaming
 from app.web.auth import Caller, caller
-from app.web.catalog import Runnable, check_ready
+from app.web.catalog import check_ready
 from app.web.entering import enter
 from app.web.errors import unauthorized
 from app.web.http import read_object

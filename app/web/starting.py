@@ -22,11 +22,11 @@ from app.web.limits import Asked
 from app.workflows.compiled import AGENT
 
 if t.TYPE_CHECKING:
+    from app.engine.catalog import Runnable
     from app.engine.services import Services
     from app.store import Store
     from app.store.chats import ChatRow
     from app.web.auth import Caller
-    from app.web.catalog import Runnable
     from app.web.visitors import Visitor
     from app.workflows.compiled import CompiledWorkflow
     from plugins.registry import Registry

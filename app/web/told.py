@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app import events as ev
+from app.engine.catalog import Catalog
 from app.engine.envelopes import unpacked
 from app.engine.rebuilt import rebuilt
 from app.engine.retained import EndedRun, KeptRun
@@ -17,7 +18,6 @@ from app.engine.run import Run
 from app.engine.run_log import RunLog
 from app.errors import ApiError
 from app.streams.voices import Voices, voices
-from app.web.catalog import Catalog
 from app.web.held import Held, PausedRun
 from app.workflows.compiled import AGENT, CompiledWorkflow
 from app.workflows.selectors import Selection

@@ -9,11 +9,12 @@ import typing as t
 import pytest
 
 from app import events as ev
+from app.engine.catalog import runnable
 from app.engine.recompiled import compiled
 from app.errors import ApiError
 from app.streams.agent_events import AgentEvents, AgentEventsOptions
 from app.streams.rights import Rights
-from app.web.catalog import check_configured, runnable
+from app.web.catalog import check_configured
 from tests.agents.conftest import Agents
 from tests.field.rig import Live
 from tests.field.wires import Chat, Messages

@@ -6,11 +6,11 @@ import typing as t
 from collections.abc import Mapping
 
 from app import events as ev
+from app.engine.catalog import Catalog
 from app.engine.recompiled import compiled
 from app.engine.registry import Run, RunRequest
 from app.engine.services import Services
 from app.errors import ValidationFailed
-from app.web.catalog import Catalog
 from tests.support.engine import Recorder, start
 
 

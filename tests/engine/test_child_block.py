@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.engine.catalog import Catalog
 from app.engine.services import Services
 from app.errors import ApiError, ValidationFailed
 from app.streams.agent_events import AgentEventsOptions
 from app.streams.rights import Rights
-from app.web.catalog import Catalog, check_configured
+from app.web.catalog import check_configured
 from app.workflows import selectors
 from app.workflows.compiled import MAX_DEPTH
 from tests.engine.flows import document, ended_saved, finished, problems, save, start_saved, stopped, stored

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.engine.catalog import Catalog
 from app.engine.recompiled import compiled
 from app.engine.services import Services
 from app.streams.agent_events import AgentEventsOptions
 from app.streams.rights import Rights
-from app.web.catalog import Catalog, check_configured
+from app.web.catalog import check_configured
 from plugins.hookspecs import hookimpl
 from tests.engine.flows import document, ended, ended_saved, finished, problems, save, stopped
 from tests.field.rig import environ

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from app import events as ev
+from app.engine.catalog import runnable
 from app.engine.recompiled import compiled
 from app.streams.agent_events import AgentEventsOptions
 from app.streams.rights import Rights
-from app.web.catalog import runnable
 from app.workflows.document import parse
 from tests.streams.generate import violations
 from tests.streams.reader import read

@@ -15,10 +15,11 @@ import yaml
 
 from app import events as ev
 from app.agents import vector_search
+from app.engine.catalog import Catalog
 from app.engine.services import Services
 from app.errors import ApiError
 from app.store.documents import Draft
-from app.web.catalog import Catalog, check_ready
+from app.web.catalog import check_ready
 from plugins.spec import Embeddings
 from providers.http_connection import POOL
 from tests.engine.flows import document, ended, problems, stopped, stored

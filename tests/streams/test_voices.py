@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.engine.catalog import Catalog, runnable
 from app.engine.recompiled import compiled
 from app.engine.services import Services
 from app.streams.voices import Voices, voices
-from app.web.catalog import Catalog, runnable
 from app.workflows.document import parse
 from tests.engine.test_regions import document
 from tests.support.engine import services

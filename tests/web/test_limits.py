@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from flask import g
 
+from app.engine.catalog import Catalog
 from app.errors import ApiError, StudioError
 from app.schemas.limits import Rates
 from app.web import limit_storage, limits, starting
-from app.web.catalog import Catalog
 from app.web.visitors import Visitor
 from tests.support.redis import Redis, redis
 from tests.web.conftest import Studio, assert_error, document, opened

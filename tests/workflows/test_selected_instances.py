@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.engine.catalog import Catalog
 from app.engine.services import Services
 from app.errors import ValidationFailed
-from app.web.catalog import Catalog
 from app.workflows.selectors import Selection, resolve
 from tests.engine.flows import document, save
 from tests.support.engine import services
