@@ -307,6 +307,7 @@ function form(id, act) {
     const button = element.querySelector("button.main");
     button.disabled = true;
     said.hidden = true;
+    said.textContent = ""; // the field is described by it, hidden or not
     try {
       await act();
     } catch (problem) {

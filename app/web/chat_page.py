@@ -15,7 +15,6 @@ from flask import Blueprint, Flask, Response, current_app, render_template
 from app.errors import ApiError
 from app.web.chat_config import door
 from app.web.http import services
-from app.web.pages import file_url
 
 if t.TYPE_CHECKING:
     from app.store.chats import ChatRow
@@ -26,13 +25,11 @@ def show(slug: str) -> Response:
     try:
         row = door(current_app).find(slug).row
     except ApiError as error:
-        html = render_template(
-            "chat_sign_in.html", title="Chat", message=error.message, slug=None, up="../", file_url=file_url
-        )
+        html = render_template("chat_sign_in.html", title="Chat", message=error.message, slug=None, up="../")
         response = Response(html, error.status, content_type="text/html; charset=utf-8")
         response.headers.update(_headers(None))
         return response
-    html = render_template("chat.html", slug=row.slug, file_url=file_url)
+    html = render_template("chat.html", slug=row.slug, up="../")
     response = Response(html, content_type="text/html; charset=utf-8")
     response.headers.update(_headers(row))
     return response

@@ -22,7 +22,6 @@ from app.errors import ApiError, ValidationFailed
 from app.schemas.answers import MAX_REASON, AnswerBody, load_answer
 from app.web import answers
 from app.web.http import read_form, services
-from app.web.pages import file_url
 from app.web.resume import check_can_go_on, go_on
 
 if t.TYPE_CHECKING:
@@ -174,7 +173,7 @@ def _page(
         sent=sent or Sent(),
         problems=problems,
         most=MAX_REASON,
-        file_url=file_url,
+        up="../",
     )
     return Response(html, status, content_type="text/html; charset=utf-8", headers=_HEADERS)
 

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from flask import current_app
 from markupsafe import Markup, escape
 
-from app.web.pages import file_url
-
 _METHODS = ("get", "post", "put", "patch", "delete")
 _CODE = re.compile(r"`([^`]*)`")
 _LINK = re.compile(r"\[([^\]]+)\]\((https?://[^)\s]+)\)")
@@ -55,7 +53,7 @@ def _values(page: _Page, document: Mapping[str, t.Any]) -> dict[str, t.Any]:
         ],
         "schemas": map(page.schema, document["components"]["schemas"]),
         "prose": prose,
-        "file_url": lambda name: f"../{file_url(name)}",
+        "up": "../",
     }
 
 

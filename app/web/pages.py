@@ -103,9 +103,7 @@ def home() -> Response:
     if kinds["text/html"] <= kinds["application/json"]:
         abort(404)
     call = FIRST_CALL.format(address=own_address())
-    html = render_template(
-        "home.html", version=__version__, signed_in=_signed_in(), call=call, file_url=file_url
-    )
+    html = render_template("home.html", version=__version__, signed_in=_signed_in(), call=call)
     response = Response(html, content_type="text/html; charset=utf-8", headers=HEADERS)
     response.headers["Cache-Control"] = "no-store"  # who is signed in is for nobody else, nor for later
     response.headers["Vary"] = "Accept"
@@ -150,7 +148,6 @@ def capabilities() -> Response:
         last=min(first + PAGE_ROWS, len(found)),
         before=_address(replace(query, page=query.page - 1)) if query.page > 1 else None,
         after=_address(replace(query, page=query.page + 1)) if query.page < last else None,
-        file_url=file_url,
     )
     return Response(html, content_type="text/html; charset=utf-8", headers=HEADERS)
 
@@ -175,7 +172,8 @@ def _drawn(whole: capability_table.Snapshot, row: Row) -> Markup:
 
 
 def install(app: Flask) -> None:
-    """Put the routes on ``app``."""
+    """Put the routes on ``app``, and :func:`file_url` where templates find it."""
+    app.add_template_global(file_url)
     blueprint = Blueprint("pages", __name__)
     blueprint.add_url_rule("/", view_func=home)
     blueprint.add_url_rule("/capabilities", view_func=capabilities)

@@ -21,7 +21,6 @@ from app.store.sealing import SecretsLocked
 from app.web import csrf, session_api, sessions
 from app.web.errors import error_response
 from app.web.http import is_api, services
-from app.web.pages import file_url
 from app.web.passwords import LEAST
 from app.web.sessions import NotSignedIn
 
@@ -241,7 +240,7 @@ def _page(
     here: str = "",
     **more: t.Any,
 ) -> Response:
-    html = render_template(template, title=title, up=up, here=here, file_url=file_url, **more)
+    html = render_template(template, title=title, up=up, here=here, **more)
     kept = {name: value for name, value in (headers or {}).items() if name in _KEPT}
     return Response(html, status, content_type="text/html; charset=utf-8", headers={**_HEADERS, **kept})
 

@@ -26,7 +26,6 @@ from app.web.http import read_query, services
 from app.web.limits import network
 from app.web.oidc import Person, Provider, ProviderDown, SignInFailed
 from app.web.own_address import own_address
-from app.web.pages import file_url
 from app.web.tries import Limit
 
 if t.TYPE_CHECKING:
@@ -205,7 +204,6 @@ def _page(chat: ChatRow | None, status: int, message: str) -> Response:
         message=message,
         slug=None if chat is None else chat.slug,
         up=_UP,
-        file_url=file_url,
     )
     return Response(html, status, content_type="text/html; charset=utf-8", headers=_HEADERS)
 

@@ -231,6 +231,10 @@ def test_a_password_is_asked_for(page: Page, server: Studio) -> None:
             page.wait(
                 "document.querySelector('#password .problem').textContent === 'This password is wrong.'"
             )
+            described = "document.getElementById('password-text').getAttribute('aria-describedby')"
+            assert page.js(f"document.getElementById({described}).checkVisibility()"), (
+                "the field says so, too"
+            )
     say(page, "Hello")
     page.wait(DONE + "1")
     page.errors[:] = [error for error in page.errors if "401" not in error]

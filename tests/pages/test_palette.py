@@ -39,11 +39,17 @@ def test_every_colour_is_used() -> None:
 
 
 @pytest.mark.parametrize("template", sorted((APP / "templates").glob("*.html")), ids=lambda p: p.name)
-def test_every_page_links_it_before_all_others(template: Path) -> None:
+def test_every_page_begins_as_all_do(template: Path) -> None:
     text = template.read_text()
-    sheets = re.findall(r'rel="stylesheet" href="[^"]*file_url\("([\w.]+)"\)', text)
-    if "<!doctype html>" in text:
-        assert sheets[0] == "palette.css"
-        assert len(sheets) > 1
-    else:
-        assert sheets == []
+    links = re.findall(r'rel="stylesheet" href="([^"]*)"', text)
+    if template.name == "page.html":
+        assert re.search(r'for sheet in \["palette.css"\] \+ sheets', text), "before all others"
+        assert links == ["{{ up }}{{ file_url(sheet) }}"]
+        return
+    assert links == []
+    assert not re.search("<(?:!doctype|html|head)\\b", text)
+    if "<body" in text:
+        assert '{%- extends "page.html" -%}' in text
+        sheets = re.search(r"set sheets = \[(.*)\]", text)
+        assert sheets is not None
+        assert {name.strip(' "') for name in sheets[1].split(",")} <= {path.name for path in SHEETS}
