@@ -52,14 +52,14 @@ def bounded(
         context.sleep(pause)
         pause = min(2 * pause, _LONGEST_S)
     try:
-        return *_lowered(budget, held, prompt, request, model), held
+        return *_lowered(held, prompt, request, model), held
     except BaseException:
         held.release()
         raise
 
 
 def _lowered(
-    budget: BudgetMeter, held: Held, prompt: int, request: spec.ModelRequest, model: ResolvedModel
+    held: Held, prompt: int, request: spec.ModelRequest, model: ResolvedModel
 ) -> tuple[spec.ModelRequest, Bound]:
     left = held.left
     most: float | None = None
@@ -74,7 +74,7 @@ def _lowered(
     if most is None or (request.max_tokens is not None and request.max_tokens <= most):
         return request, None
     if most < LEAST:
-        budget.exceed(what)
+        held.exceed(what)
     ceiling = model.capabilities.max_output
     if request.max_tokens is None and ceiling is not None and most >= ceiling:
         return request, None

@@ -106,7 +106,7 @@ class _Driver:
         self.memory = memory
         #: Which budget limited what the last call may say; None: none did.
         self._bound: Bound = None
-        #: What is held of budgets for the call that is made.
+        #: What is, or was, held of budgets for the last call.
         self._held: Held | None = None
         if self.own is not None:
             self._check_rows(self.own)
@@ -184,8 +184,8 @@ class _Driver:
         if budget is None:
             return
         budget.check()
-        if self._bound is not None and result.reason == "length":
-            budget.exceed(self._bound)
+        if self._held is not None and self._bound is not None and result.reason == "length":
+            self._held.exceed(self._bound)
 
     def _failure(self, error: spec.ProviderError) -> BlockError:
         asked = turn.model_id(self.chain.current)
@@ -245,9 +245,8 @@ class _Driver:
         return request
 
     def _let_go(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            held.release()
+        if self._held is not None:
+            self._held.release()
 
     def _with_earlier(self, request: spec.ModelRequest, model: ResolvedModel) -> spec.ModelRequest:
         """The request with what was said before, as far as the model has room for it."""

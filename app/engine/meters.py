@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import typing as t
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from app.clock import Clock
 from app.engine.budgets import EXCEEDED, Budget, period_of
@@ -62,8 +63,6 @@ class Meter:
         self._unpriced = not any(
             budget.cost is not None for budget in budgets
         )  # whether that was said already
-        #: Which budget leaves least; None: one of ``outer``'s.
-        self._tightest: dict[_What, Budget | None] = {}
         self.over: Budget | None = None
         for report in usages:
             if report.block.startswith(path):
@@ -144,9 +143,7 @@ class Meter:
     def left(self) -> Left:
         """See :class:`plugins.spec.budget.BudgetMeter`."""
         self.check()
-        left = Left(None, None)
-        if self._outer is not None:
-            left, self._tightest = self._outer.left(), {"tokens": None, "cost": None}
+        left = Left(None, None) if self._outer is None else self._outer.left()
         now = self._clock.now_ms()
         for budget in self._budgets:
             spent = self._own
@@ -154,7 +151,7 @@ class Meter:
                 spent = self._spending.read(budget.subject, period_of(budget, now))
             if budget.used_up_by(spent):
                 self._give_up(budget)
-            left = self._narrowed(left, budget, spent)
+            left = _narrowed(left, budget, spent)
         return left
 
     def hold(self, least: Amount, wanted: Amount) -> Held | None:
@@ -166,8 +163,7 @@ class Meter:
                 around = self._outer.hold(least, wanted)
                 if around is None:
                     return None
-                held.take(around.release)
-                held.left, self._tightest = around.left, {"tokens": None, "cost": None}
+                held.begin_with(around)
             is_held = self._hold_own(held, Spent(*least), Spent(*wanted)) and all(
                 self._hold_shared(budget, held, Spent(*least), Spent(*wanted))
                 for budget in self._budgets
@@ -191,7 +187,7 @@ class Meter:
             if not _may(budget, spent, others, self._holders, least, wanted):
                 return False
         for budget in own:
-            held.left = self._narrowed(held.left, budget, _sum(spent, others))
+            held.narrow(budget, _sum(spent, others), partial(self._give_up, budget))
         if own:
             self._held, self._holders = _sum(others, wanted), self._holders + 1
             held.take(lambda: self._let_go(wanted))
@@ -220,7 +216,7 @@ class Meter:
         if budget.used_up_by(found.spent):
             self._give_up(budget)
         if found.is_held:
-            held.left = self._narrowed(held.left, budget, _sum(found.spent, found.others))
+            held.narrow(budget, _sum(found.spent, found.others), partial(self._give_up, budget))
         return found.is_held
 
     def _release(self, subject: str, call: str) -> None:
@@ -228,22 +224,6 @@ class Meter:
             self._spending.release(subject, call)
         except StoreFailed:
             log.exception("what was held of the budget of %s could not be given back", subject)
-
-    def _narrowed(self, left: Left, budget: Budget, used: Spent) -> Left:
-        """``left``, or what a budget leaves where that is less."""
-        tokens, cost = left
-        if budget.tokens is not None and (tokens is None or budget.tokens - used.tokens < tokens):
-            tokens, self._tightest["tokens"] = budget.tokens - used.tokens, budget
-        if budget.cost is not None and (cost is None or budget.cost - used.cost < cost):
-            cost, self._tightest["cost"] = budget.cost - used.cost, budget
-        return Left(tokens, cost)
-
-    def exceed(self, what: _What) -> t.NoReturn:
-        """See :class:`plugins.spec.budget.BudgetMeter`."""
-        budget = self._tightest.get(what, self._budgets[0])
-        if budget is None and self._outer is not None:
-            self._outer.exceed(what)
-        self._give_up(budget or self._budgets[0])
 
     def _give_up(self, budget: Budget) -> t.NoReturn:
         self._end(budget)
@@ -256,6 +236,14 @@ class _Held:
     def __init__(self) -> None:
         self.left = Left(None, None)
         self._releases: list[Callable[[], None]] = []
+        #: What ends by the budget that leaves least.
+        self._ends: dict[_What, Callable[[], t.NoReturn]] = {}
+
+    def begin_with(self, around: Held) -> None:
+        """What is held of the budgets around is a part of it."""
+        self.take(around.release)
+        self.left = around.left
+        self._ends = {"tokens": partial(around.exceed, "tokens"), "cost": partial(around.exceed, "cost")}
 
     def take(self, release: Callable[[], None]) -> None:
         """It has one part more."""
@@ -265,6 +253,28 @@ class _Held:
         """See :class:`plugins.spec.budget.Held`."""
         while self._releases:
             self._releases.pop()()
+
+    def narrow(self, budget: Budget, used: Spent, end: Callable[[], t.NoReturn]) -> None:
+        """It is no more than a budget leaves, by which ``end`` ends."""
+        before, self.left = self.left, _narrowed(self.left, budget, used)
+        if self.left.tokens != before.tokens:
+            self._ends["tokens"] = end
+        if self.left.cost != before.cost:
+            self._ends["cost"] = end
+
+    def exceed(self, what: _What) -> t.NoReturn:
+        """See :class:`plugins.spec.budget.Held`."""
+        self._ends[what]()
+
+
+def _narrowed(left: Left, budget: Budget, used: Spent) -> Left:
+    """``left``, or what a budget leaves where that is less."""
+    tokens, cost = left
+    if budget.tokens is not None and (tokens is None or budget.tokens - used.tokens < tokens):
+        tokens = budget.tokens - used.tokens
+    if budget.cost is not None and (cost is None or budget.cost - used.cost < cost):
+        cost = budget.cost - used.cost
+    return Left(tokens, cost)
 
 
 def _may(budget: Budget, spent: Spent, others: Spent, holders: int, least: Spent, wanted: Spent) -> bool:

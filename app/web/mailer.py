@@ -71,8 +71,10 @@ class Mailer:
                 to, subject, text = self._waiting.popleft()
                 if to is not None:
                     self._sending += 1
-                    self._send(to, subject, text)
-                    self._sending -= 1
+                    try:
+                        self._send(to, subject, text)
+                    finally:
+                        self._sending -= 1
         finally:
             self._busy -= 1
             if not self._busy:

@@ -30,6 +30,11 @@ class Held(t.Protocol):
     def release(self) -> None:
         """The call is over, and what it used is told. Never waits; once is enough."""
 
+    def exceed(self, what: t.Literal["tokens", "cost"]) -> t.NoReturn:
+        """``left`` of ``what``, which is not None, is too little for the call: the run ends by the budget that leaves
+        it. It may have been released.
+        """
+
 
 class BudgetMeter(t.Protocol):
     """The budgets of a run, as its blocks see them. Each method waits for the store: never call one inside a wait."""
@@ -56,6 +61,3 @@ class BudgetMeter(t.Protocol):
 
         :raises BaseException: the run ends.
         """
-
-    def exceed(self, what: t.Literal["tokens", "cost"]) -> t.NoReturn:
-        """What is left of ``what`` is too little to go on with: the run ends."""

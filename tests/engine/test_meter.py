@@ -22,6 +22,7 @@ from app.engine.meters import Meter
 from app.engine.scope import Cancelled, RunScope
 from app.events import UsageReported
 from app.store import Store, StoreFailed
+from plugins.spec.budget import Amount
 from tests.support import databases
 
 _IDS = itertools.count()
@@ -168,16 +169,21 @@ def test_a_workflow_inside_is_ended_alone_and_counts_in_what_is_around_it(two):
         for each in (around, inner):
             each.used(replace_block(used(tokens), block))
 
+    some = Amount(1, 0.0)
     report("ab", 30)
     report("a/b", 10)
     assert (around.left().tokens, inner.left().tokens) == (60, 50)
+    by_its_own = inner.hold(some, some)
     report("c", 20)
     assert inner.left().tokens == 40, "of what is around it"
-    report("a/b", 39)
-    with pytest.raises(Cancelled):
-        inner.exceed("tokens")
-    assert around.over is not None
-    assert inner.over is None
+    by_the_other = inner.hold(some, some)
+    assert by_its_own is not None
+    assert by_the_other is not None
+    for held, (over_inside, over_around) in ((by_its_own, (True, False)), (by_the_other, (True, True))):
+        held.release()
+        with pytest.raises(Cancelled):
+            held.exceed("tokens")
+        assert (inner.over is not None, around.over is not None) == (over_inside, over_around)
 
 
 def test_a_count_that_is_not_there_is_nothing(two):
