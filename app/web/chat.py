@@ -30,7 +30,7 @@ from app.web.http import MAX_BODY, read_object
 from app.web.limits import network
 from app.web.negotiation import PROTOCOL, Negotiation, negotiate
 from app.web.repeats import Repeats
-from app.web.starting import let_visitor_start
+from app.web.starting import as_deployed, let_visitor_start
 from app.web.told import selected
 
 if t.TYPE_CHECKING:
@@ -229,22 +229,13 @@ def _claimed(chat: Chat, visitor: Visitor, sent: Mapping[str, t.Any]) -> claims.
 
 
 def _run_request(chat: Chat, visitor: Visitor, thread: ThreadRow, given: Mapping[str, t.Any]) -> RunRequest:
-    settings = chat.found.workflow.settings
-    return RunRequest(
-        run_id=str(thread.run_id),
-        workflow_id=chat.found.workflow_id,
-        version=chat.found.version,
-        workflow=chat.found.workflow,
-        input=given,
-        timeout_s=settings.timeout_s,
+    return replace(
+        as_deployed(chat.found, str(thread.run_id), given),
         key_id=visitor.subject,
         conversation_id=thread.name,
-        on_disconnect=settings.on_disconnect,
-        disconnect_grace_s=settings.disconnect_grace_s,
         show_thinking=chat.row.include_thinking,
         thread=thread,
         selections=chat.selections,
-        traceparent=request.environ.get("HTTP_TRACEPARENT"),
         public=True,
         redact=policy_of(chat.row.redact),
     )

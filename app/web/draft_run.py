@@ -7,8 +7,9 @@ whatever is deployed; nothing is saved, and no version comes of it.
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response
 
 from app.engine.catalog import ASSISTANT, Runnable, packaged
 from app.engine.registry import RunRequest
@@ -26,6 +27,7 @@ from app.web.http import read_object
 from app.web.limits import network
 from app.web.repeats import Repeats
 from app.web.resume import Resumed, follow, surfaces
+from app.web.starting import as_deployed
 from app.workflows.document import parse
 
 if t.TYPE_CHECKING:
@@ -115,26 +117,18 @@ class DraftRunner:
         who: Caller,
         budgets: tuple[Budget, ...],
     ) -> RunRequest:
-        settings = found.workflow.settings
         # One that may wait for people is always in a thread, by which it can be found and continued.
         threads = self._services.store.threads
-        return RunRequest(
-            run_id=run_id,
-            workflow_id=found.workflow_id,
+        return replace(
+            as_deployed(found, run_id, given),
             version=None,
-            workflow=found.workflow,
-            input=given,
-            timeout_s=settings.timeout_s,
             key_id=who.key_id,
             thread=threads.open(found.workflow_id, who.key_id, run_id) if found.workflow.durable else None,
-            on_disconnect=settings.on_disconnect,
-            disconnect_grace_s=settings.disconnect_grace_s,
             show_thinking=True,
             origin={"surface": SURFACE},
             budgets=budgets,
             draft=True,
             stop_after=body.stop_after,
-            traceparent=request.environ.get("HTTP_TRACEPARENT"),
         )
 
     # -- how it goes on ----------------------------------------------------------------------

@@ -30,6 +30,7 @@ from app.web.limits import network
 from app.web.negotiation import PROTOCOL, SETTLED, Negotiation, check_flags, negotiate
 from app.web.repeats import Repeats
 from app.web.sight import KEYED
+from app.web.starting import as_deployed
 from app.workflows import selectors
 from app.workflows.public_selections import public_problems
 
@@ -103,30 +104,24 @@ class Executor:
         origin: Mapping[str, t.Any],
         budgets: tuple[Budget, ...],
     ) -> RunRequest:
-        settings = found.workflow.settings
-        limit = settings.timeout_s
+        limit = found.workflow.settings.timeout_s
         named = body.conversation_id
         if named is not None:
             named = kept_name(self._services, found.workflow, None, named)
-        return RunRequest(
-            run_id=run_id,
-            workflow_id=found.workflow_id,
-            version=found.version,
-            workflow=found.workflow,
-            input=body.input,
+        asked = as_deployed(found, run_id, body.input)
+        return replace(
+            asked,
             timeout_s=limit if body.timeout_seconds is None else min(limit, body.timeout_seconds),
             key_id=who.key_id,
             conversation_id=named,
             thread=self._thread(found, who, named, run_id),
             # Nobody reads it to begin with; whoever looks in may leave again.
-            on_disconnect="continue" if body.asynchronous else settings.on_disconnect,
-            disconnect_grace_s=settings.disconnect_grace_s,
+            on_disconnect="continue" if body.asynchronous else asked.on_disconnect,
             show_thinking=body.include_thinking,
             selections=selections,
             origin=origin,
             budgets=budgets,
             public=who.key_id is None,
-            traceparent=request.environ.get("HTTP_TRACEPARENT"),
         )
 
     def _thread(self, found: Runnable, who: Caller, name: str | None, run_id: str) -> ThreadRow | None:

@@ -7,6 +7,7 @@ and stream are two ways to hand over what one projection says of one run.
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from flask import Blueprint, Flask, Response, g, request
 
@@ -28,6 +29,7 @@ from app.web.graph_reader import graph_events
 from app.web.http import read_object, read_query
 from app.web.limits import network
 from app.web.repeats import Repeats
+from app.web.starting import as_deployed
 from app.web.told import Told
 
 if t.TYPE_CHECKING:
@@ -122,23 +124,14 @@ def _run_request(
     stream: bool,
     budgets: tuple[Budget, ...],
 ) -> RunRequest:
-    settings = found.workflow.settings
-    return RunRequest(
-        run_id=run_id,
-        workflow_id=found.workflow_id,
-        version=found.version,
-        workflow=found.workflow,
-        input=body.input(),
-        timeout_s=settings.timeout_s,
+    return replace(
+        as_deployed(found, run_id, body.input()),
         key_id=key_id,
         conversation_id=thread.name,
-        on_disconnect=settings.on_disconnect,
-        disconnect_grace_s=settings.disconnect_grace_s,
         thread=thread,
         budgets=budgets,
         origin={"surface": "graph" if stream else "graph-json"},
         public=key_id is None,
-        traceparent=request.environ.get("HTTP_TRACEPARENT"),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from dataclasses import replace
 
 from flask import Blueprint, Flask, Response, g, request
 
@@ -28,6 +29,7 @@ from app.web.errors import unauthorized
 from app.web.http import read_object
 from app.web.limits import network
 from app.web.repeats import Repeats
+from app.web.starting import as_deployed
 
 if t.TYPE_CHECKING:
     from app.engine.budgets import Budget
@@ -99,24 +101,15 @@ def _run_request(
     thread: ThreadRow,
     budgets: tuple[Budget, ...],
 ) -> RunRequest:
-    settings = found.workflow.settings
-    return RunRequest(
-        run_id=run_id,
-        workflow_id=found.workflow_id,
-        version=found.version,
-        workflow=found.workflow,
-        input=body.input,
-        timeout_s=settings.timeout_s,
+    return replace(
+        as_deployed(found, run_id, body.input),
         key_id=who.key_id,
         conversation_id=thread.name,
-        on_disconnect=settings.on_disconnect,
-        disconnect_grace_s=settings.disconnect_grace_s,
         show_thinking=body.include_thinking,
         thread=thread,
         budgets=budgets,
         origin={"surface": "runs", "events": body.events, "includeThinking": body.include_thinking},
         public=who.key_id is None,
-        traceparent=request.environ.get("HTTP_TRACEPARENT"),
     )
 
 

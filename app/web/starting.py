@@ -3,17 +3,21 @@
 Law of this room: asked once a run, when everything else that could refuse it has been looked at, but before it enters
 a thread and before anything of it is written. The order is: room in this process (503, 429), budgets that are used up
 (429), rate limits (429), so that a request which could not start is not counted as one that did. A thread that is
-busy or gone is found out later: such a request counts.
+busy or gone is found out later: such a request counts. What a document says of its runs is filled in here, alike on
+every surface.
 """
 
 from __future__ import annotations
 
 import typing as t
 
+from flask import request
+
 from app.agents import allowance
 from app.clock import rfc3339
 from app.engine import budgets
 from app.engine.budgets import Budget
+from app.engine.run_request import RunRequest
 from app.schemas.limits import BudgetLimit, stored_budget, stored_rates
 from app.store.spending import Spent
 from app.streams.public_texts import text_for
@@ -86,6 +90,25 @@ def let_visitor_start(
     asked.append(Asked("chat", chat.id, settings.rate_limit_chat if own is None else own))
     limits.check_all(*asked)
     return held
+
+
+def as_deployed(found: Runnable, run_id: str, given: t.Any) -> RunRequest:
+    """A run of a workflow as its document and the request at hand have it, and for nobody yet.
+
+    :param given: its input.
+    """
+    settings = found.workflow.settings
+    return RunRequest(
+        run_id=run_id,
+        workflow_id=found.workflow_id,
+        version=found.version,
+        workflow=found.workflow,
+        input=given,
+        timeout_s=settings.timeout_s,
+        on_disconnect=settings.on_disconnect,
+        disconnect_grace_s=settings.disconnect_grace_s,
+        traceparent=request.environ.get("HTTP_TRACEPARENT"),
+    )
 
 
 def spent(store: Store, now_ms: int, subject: str, budget: t.Any) -> dict[str, t.Any] | None:
