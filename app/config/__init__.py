@@ -14,7 +14,7 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 
-from app.config.settings import Settings
+from app.config.settings import GROUPS, Settings
 
 __all__ = [
     "RESERVED",
@@ -55,13 +55,16 @@ class ConfigError(Exception):
 
 
 class SettingDoc(t.NamedTuple):
-    """One row of the configuration page: ``kind`` says which values are accepted, ``default`` is text."""
+    """One row of the configuration page: ``kind`` says which values are accepted, ``default`` is text, ``group`` the
+    title it stands under.
+    """
 
     variable: str
     field: str
     kind: str
     default: str
     doc: str
+    group: str
 
 
 #: What the server was started with: gunicorn.conf.py leaves it here for the workers, so that one which begins later
@@ -122,7 +125,8 @@ def unknown_names(environ: Mapping[str, str], also: Iterable[str] = ()) -> list[
 
 
 def describe() -> list[SettingDoc]:
-    """Every setting in order of declaration, for the generated configuration page."""
+    """Every setting, group by group and in order of declaration, for the generated configuration page."""
+    by_name = {item.name: item for item in fields(Settings)}
     return [
         SettingDoc(
             item.metadata["variable"],
@@ -130,8 +134,10 @@ def describe() -> list[SettingDoc]:
             item.metadata["kind"].title,
             _default_text(item),
             item.metadata["doc"],
+            str(group.__doc__).rstrip("."),
         )
-        for item in fields(Settings)
+        for group in GROUPS
+        for item in (by_name[of_group.name] for of_group in fields(group))
     ]
 
 

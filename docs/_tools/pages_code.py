@@ -18,10 +18,11 @@ def configuration() -> str:
     """Every variable of ``app.config.Settings``."""
     from app import config
 
-    rows = [
-        (f"`{item.variable}`", item.doc, item.kind, f"`{item.default}`" if item.default else "")
-        for item in config.describe()
-    ]
+    groups: dict[str, list[tuple[str, str, str, str]]] = {}
+    for item in config.describe():
+        row = (f"`{item.variable}`", item.doc, item.kind, f"`{item.default}`" if item.default else "")
+        groups.setdefault(item.group, []).append(row)
+    heads = ("Variable", "Meaning", "Value", "Default")
     reserved = ", ".join(f"`{name}`" for name in sorted(config.RESERVED))
     return "\n\n".join(
         [
@@ -29,7 +30,8 @@ def configuration() -> str:
             "Everything is an environment variable, read once at start. A name that starts with `STUDIO_` and means "
             "nothing is reported at start with the nearest one that does; a value that cannot be used stops the start "
             "and is named with its cure, all of them at once.",
-            table(("Variable", "Meaning", "Value", "Default"), rows),
+            *(part for title, rows in groups.items() for part in (f"## {title}", table(heads, rows))),
+            "## Elsewhere",
             f"{reserved} are for clients (`studio run`) and are not read by the server.",
             "Addresses and keys of model vendors are read per request; see [Models and vendors](../providers.md).",
         ]

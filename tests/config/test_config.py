@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import config
+from app.config.settings import GROUPS
 
 
 def test_defaults_need_no_environment():
@@ -100,7 +101,8 @@ def test_unknown_names_come_with_the_nearest_known_one():
 
 def test_every_setting_is_described():
     rows = config.describe()
-    assert [row.field for row in rows] == [f.name for f in dataclasses.fields(config.Settings)]
+    assert sorted(row.field for row in rows) == sorted(f.name for f in dataclasses.fields(config.Settings))
+    assert len({row.group for row in rows}) == len(GROUPS)
     assert len({row.variable for row in rows}) == len(rows)
     for row in rows:
         assert row.variable == "PORT" or row.variable.startswith("STUDIO_")
