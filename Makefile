@@ -77,6 +77,8 @@ $(PY):
 	@test -n "$(BASE_PYTHON)" || { echo "Studio needs Python 3.11 or newer; on Debian: apt install python3 python3-venv"; exit 1; }
 	@echo "creating $(VENV) with $(BASE_PYTHON)"
 	@$(BASE_PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "no venv module; on Debian: apt install python3-venv"; exit 1; }
+	@# A pip that came with Python may be years old, and take twice as long. It does, where this one cannot be had.
+	@$(PIP) install --upgrade pip || true
 
 $(RUN_READY): $(SETUP) | $(PY)
 	@echo "installing Studio and the embedded model (a minute or two, only now)"

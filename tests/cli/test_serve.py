@@ -18,7 +18,7 @@ from tests.support.shared import ROOT
 
 
 def test_a_first_start_prints_a_key_and_a_line_that_works_a_second_prints_neither_key(tmp_path: Path) -> None:
-    studio = Studio(tmp_path / "data", {"STUDIO_MAX_STEAMS": "3"})
+    studio = Studio(tmp_path / "data", {"STUDIO_MAX_STEAMS": "3"}, forked=False)
     studio.data.mkdir()
     try:
         studio.start()

@@ -44,7 +44,7 @@ def blocks(language: str, start: str = "") -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
-    with studio(tmp_path_factory.mktemp("studio")) as made:
+    with studio(tmp_path_factory.mktemp("studio"), forked=False) as made:
         yield made
 
 

@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, model: Vendor) -> Iterator[
         "STUDIO_KEEPALIVE_S": "1",
         "STUDIO_TRUSTED_PROXIES": "1",
     }
-    with studio(tmp_path_factory.mktemp("studio"), environ) as made:
+    with studio(tmp_path_factory.mktemp("studio"), environ, forked=False) as made:
         yield made
 
 

@@ -2,7 +2,8 @@
 
 Law of this room: a process that has loaded what commands need, and has done nothing else, forks for each of them; what
 comes out has its own environment, folder, standard streams and exit status, and ends as every interpreter ends. What
-depends on how an interpreter starts (another one, other packages on its path) is none of its business.
+depends on how an interpreter starts (another one, other packages on its path) is none of its business. ``serve``
+becomes gunicorn here too, but in the same process: what it would import is there, its master and workers are its own.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import _socket
 import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -34,12 +37,14 @@ _signal = get_original("signal", "signal")
 _SERVER = "from tests.support import commands; commands.serve()"
 #: Variables that an interpreter looks at when it starts.
 _AT_START = ("COVERAGE_PROCESS_START", "LD_LIBRARY_PATH")
+#: And those that come to the same later.
+_ALIKE = ("PYTHONUNBUFFERED", "PYTHONPATH")
 
 
 def can_run(python: str, environ: Mapping[str, str]) -> bool:
     """Whether a command with these does the same here as in an interpreter of its own."""
     return python == sys.executable and not any(
-        name in _AT_START or (name.startswith("PYTHON") and name != "PYTHONUNBUFFERED") for name in environ
+        name in _AT_START or (name.startswith("PYTHON") and name not in _ALIKE) for name in environ
     )
 
 
@@ -193,6 +198,7 @@ def serve() -> t.NoReturn:
         os.close(asked)
         os.setsid()
         _become(args, environ, files)
+        os.execv = _execute
         sys.exit(main(args))
 
 
@@ -208,10 +214,9 @@ def _warm_up() -> None:
     from app import __version__, builtins
     from app.cli import sources  # noqa: F401
     from app.config import Settings
-    from app.engine import services  # noqa: F401
     from app.store import Store
-    from app.web import catalog  # noqa: F401
 
+    _import_what_servers_do()
     with tempfile.TemporaryDirectory(prefix="studio-commands-") as folder:
         settings = Settings(data_dir=Path(folder))
         store = Store(settings)
@@ -223,6 +228,32 @@ def _warm_up() -> None:
     get_hub().destroy(destroy_loop=True)
     gc.collect()
     gc.freeze()  # nor does it look for garbage in what all of them share
+
+
+def _import_what_servers_do() -> None:
+    """All that ``wsgi.py`` does, which makes an application when it is imported itself."""
+    from gunicorn.app import wsgiapp  # noqa: F401
+
+    import app.web
+    from app.engine import services  # noqa: F401
+    from app.engine.observe import folder  # noqa: F401
+    from app.web import direct, server_log, worker  # noqa: F401
+    from providers import anthropic_messages, http, openai_chat  # noqa: F401
+
+    for module in pkgutil.iter_modules(app.web.__path__):
+        importlib.import_module(f"app.web.{module.name}")
+
+
+def _execute(path: str, args: list[str]) -> t.NoReturn:
+    """What ``os.execv`` is to ``studio serve``."""
+    from gevent import get_hub
+    from gunicorn.app import wsgiapp
+
+    assert (path, *args[:3]) == (sys.executable, sys.executable, "-m", "gunicorn"), args
+    get_hub().destroy(destroy_loop=True)  # gunicorn begins without one
+    sys.argv[:] = args[2:]
+    wsgiapp.run()
+    sys.exit()
 
 
 def _read(asked: int) -> t.Any:
@@ -249,3 +280,5 @@ def _become(args: list[str], environ: dict[str, str], files: list[str]) -> None:
     os.environ.clear()
     os.environ.update(environ)
     sys.argv[:] = ["-c", *args]
+    more = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[1:1] = map(os.path.abspath, more)  # behind the current folder

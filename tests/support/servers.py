@@ -103,12 +103,14 @@ class Studio:
     :ivar data: ``STUDIO_DATA_DIR``.
     :ivar environ: ``STUDIO_*`` and vendor variables on top of a bare environment.
     :ivar python: the interpreter, and with it the installed packages, it runs on.
+    :ivar forked: its processes come from one that has imported what they need; see :mod:`tests.support.commands`.
     """
 
     data: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     python: str = sys.executable
+    forked: bool = True
     process: subprocess.Popen[bytes] | commands.Process | None = None
     _key: str | None = None
 
@@ -140,7 +142,7 @@ class Studio:
     ) -> subprocess.CompletedProcess[str]:
         """Run ``studio ARGS`` to its end; ``environ``: variables more."""
         whole = {**self.env(), **(environ or {})}
-        if commands.can_run(self.python, whole):
+        if self.forked and commands.can_run(self.python, whole):
             return commands.run(args, whole, stdin)
         return subprocess.run(
             [self.python, "-c", _MAIN, *args],
@@ -172,7 +174,7 @@ class Studio:
         """Start the server and return once it answers its health check, and all of its workers serve."""
         # A worker that was killed listens until it had the time to die, which may be after its master's death.
         wait_until(lambda: can_listen(self.port), f"nobody listens on port {self.port} any more")
-        if commands.can_run(self.python, self.env()):
+        if self.forked and commands.can_run(self.python, self.env()):
             self.process = commands.Process(["serve"], self.env(), (Path(os.devnull), self.log, self.log))
         else:
             self.process = self._started()
@@ -236,13 +238,18 @@ NEGOTIATE = {"X-Studio-Stream-Protocol": "agent-events-v1"}
 
 @contextmanager
 def studio(
-    data: Path, environ: Mapping[str, str] | None = None, *, start: bool = True, python: str = sys.executable
+    data: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    start: bool = True,
+    python: str = sys.executable,
+    forked: bool = True,
 ) -> Iterator[Studio]:
     """A running Studio on a free port with its data under ``data``; ended afterwards. It was started before: what a
     first start does is the business of ``tests/cli/test_serve.py``.
     """
     data.mkdir(parents=True, exist_ok=True)
-    made = Studio(data, dict(environ or {}), python=python)
+    made = Studio(data, dict(environ or {}), python=python, forked=forked)
     if start and "STUDIO_DATABASE_URL" not in made.environ and not (data / "studio.db").exists():
         databases.begun(data)
     try:
