@@ -1,17 +1,15 @@
 """Other processes at the same database, each a script that is told what to do by its arguments.
 
-``python -m tests.store.other NAME DATABASE_URL [ARGUMENT…]``; a line on standard output says how far it is.
+A line on standard output says how far one is.
 """
 
-from gevent import monkey; monkey.patch_all()  # noqa: E702, I001  # fmt: skip
+from __future__ import annotations
 
 import os
 import resource
 import signal
-import subprocess
 import sys
 import typing as t
-from pathlib import Path
 
 import gevent
 
@@ -23,26 +21,30 @@ from app.store.checkpoints import Checkpoint
 from app.store.files import FilesFull
 from app.store.spending import Spent
 from tests.store import rows
+from tests.support import commands
 
-ROOT = Path(__file__).resolve().parents[2]
 
-
-def start(name: str, settings: Settings, *arguments: object) -> subprocess.Popen[str]:
+def start(name: str, settings: Settings, *arguments: object) -> commands.Piped:
     """Start one of the scripts below."""
-    command = [sys.executable, "-m", "tests.store.other", name, settings.database_url, *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    args = [name, settings.database_url, *map(str, arguments)]
+    return commands.Piped(args, os.environ, "tests.store.other")
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process: commands.Piped) -> str:
     """Let a script go on from where it waits; its remaining output once it has ended well."""
-    output, _ = process.communicate("\n", timeout=100)
+    output = process.communicate("\n", 100)
     assert process.returncode == 0, output
     return output
 
 
-def line(process: subprocess.Popen[str]) -> str:
+def go_on(process: commands.Piped) -> None:
+    """Let a script go on from where it waits."""
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def line(process: commands.Piped) -> str:
     """Wait for the script's next line."""
-    assert process.stdout is not None
     return process.stdout.readline().rstrip("\n")
 
 
@@ -318,5 +320,8 @@ _SCRIPTS: dict[str, t.Callable[..., None]] = {
     )
 }
 
-if __name__ == "__main__":
-    _SCRIPTS[sys.argv[1]](Settings(database_url=sys.argv[2]), *sys.argv[3:])
+
+def main(args: list[str]) -> None:
+    """Run the script ``args`` begins with."""
+    name, database_url, *arguments = args
+    _SCRIPTS[name](Settings(database_url=database_url), *arguments)

@@ -113,9 +113,7 @@ def test_two_processes_with_many_greenlets_each_get_every_number_once(shared_set
     for process in others:
         assert other.line(process) == "ready"
     for process in others:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     got = [int(word) for process in others for word in other.finish(process).split()]
     assert sorted(got) == list(range(1, 1001))
     assert two[0].counters.read(key).value == 1000
@@ -194,9 +192,7 @@ def test_of_many_in_two_processes_exactly_so_many_can(shared_settings, two, kind
     for process in others:
         assert other.line(process) == "ready"
     for process in others:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     assert sum(int(other.finish(process)) for process in others) == 25
     if kind == "take":
         assert two[0].counters.taken(key, 25).value == 25

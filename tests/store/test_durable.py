@@ -369,8 +369,7 @@ def test_of_many_processes_one_answers_and_one_gets_a_run(shared_settings, two):
     processes = [other.start("race", shared_settings, question.id, who, 25, *run_ids) for who in "ab"]
     assert [other.line(process) for process in processes] == ["ready"] * 2
     for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     got, told = [], []
     for process in processes:
         first, *answers = other.finish(process).splitlines()

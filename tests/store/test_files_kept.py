@@ -42,8 +42,6 @@ def test_processes_at_once_do_not_pass_a_quota(settings: Settings, store: Store,
     processes = [other.start("upload", settings, owner, *arguments) for owner in owners]
     assert [other.line(process) for process in processes] == ["ready"] * 4
     for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     assert sum(int(other.finish(process)) for process in processes) == 10
     assert store.files.kept("chat:c1:") == 1_000_000

@@ -195,9 +195,7 @@ def test_of_many_greenlets_of_several_processes_one_gets_each_key(shared_setting
     for process in others:
         assert other.line(process) == "ready"
     for process in others:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     got = [line.split() for process in others for line in other.finish(process).splitlines()]
     assert len(got) == 2 * 20 * 10
     assert len({name for name, _ in got}) == 10

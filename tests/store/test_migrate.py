@@ -47,8 +47,7 @@ def test_processes_that_migrate_at_once_take_turns(settings):
     processes = [other.start("migrate", settings) for _ in range(3)]
     assert [other.line(p) for p in processes] == ["ready"] * 3
     for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     assert [other.finish(p) for p in processes] == [""] * 3
     store = Store(settings)
     store.check_revision()

@@ -41,9 +41,7 @@ def test_two_processes_with_many_greenlets_lose_nothing(shared_settings, two):
     for process in others:
         assert other.line(process) == "ready"
     for process in others:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     got = [int(word) for process in others for word in other.finish(process).split()]
     assert sorted(got) == list(range(3, 1201, 3))
     assert two[0].spending.read(mine, DAY) == Spent(1200, 400 * 0.25)
@@ -98,9 +96,7 @@ def test_many_in_two_processes_never_hold_more_than_there_is(shared_settings, tw
     for process in others:
         assert other.line(process) == "ready"
     for process in others:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     assert sum(int(other.finish(process)) for process in others) == 20
     assert two[0].spending.hold(mine, "day", "last", Spent(1, 0.0), always).wait().others == Spent(200, 10.0)
 

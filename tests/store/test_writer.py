@@ -126,8 +126,7 @@ def test_processes_write_the_same_database_at_once(settings, store):
     processes = [other.start("run_many", settings, 5, 10) for _ in range(4)]
     assert [other.line(p) for p in processes] == ["ready"] * 4
     for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
+        other.go_on(process)
     assert [other.finish(p) for p in processes] == ["0\n"] * 4
 
     def count(link):

@@ -1,4 +1,4 @@
-"""Runs ``studio ARGS`` as a process of its own without paying for its imports each time.
+"""Runs ``studio ARGS``, or a script of the tests, as a process of its own without paying for its imports each time.
 
 Law of this room: a process that has loaded what commands need, and has done nothing else, forks for each of them; what
 comes out has its own environment, folder, standard streams and exit status, and ends as every interpreter ends. What
@@ -23,9 +23,11 @@ import sys
 import tempfile
 import threading
 import typing as t
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gevent.fileobject import FileObject
 from gevent.monkey import get_original
 
 from tests.support.shared import ROOT
@@ -69,18 +71,25 @@ def run(
 class Process:
     """One command that runs, with what the tests need of ``subprocess.Popen``; leader of a session of its own.
 
-    :param files: standard input, output and error; the last two are appended to.
+    :param files: standard input, output and error: paths, of which the last two are appended to, or what is open.
+    :param script: a module whose ``main`` takes the arguments, instead of ``studio``.
     """
 
     def __init__(
-        self, args: Sequence[str], environ: Mapping[str, str], files: tuple[Path, Path, Path]
+        self,
+        args: Sequence[str],
+        environ: Mapping[str, str],
+        files: tuple[Path | int, Path | int, Path | int],
+        script: str = "app.cli",
     ) -> None:
-        self.args = ["studio", *args]
+        self.args = [script, *args]
         self.returncode: int | None = None
         self._said = b""
         self._sock = socket.socket(socket.AF_UNIX)
         self._sock.connect(_address())
-        asked = json.dumps([list(args), dict(environ), [str(file) for file in files]])
+        asked = json.dumps([script, list(args), dict(environ)])
+        with contextlib.ExitStack() as stack:
+            socket.send_fds(self._sock, [b"f"], [_opened(stack, *each) for each in enumerate(files)])
         self._sock.sendall(asked.encode() + b"\n")
         pid = self._line(None)
         assert pid is not None, "the process that forks is gone"
@@ -133,6 +142,37 @@ class Process:
         return int(line)
 
 
+def _opened(stack: contextlib.ExitStack, number: int, file: Path | int) -> int:
+    """One of the standard streams; what is opened for it is closed with ``stack``."""
+    if isinstance(file, int):
+        return file
+    flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    made = os.open(file, flags, 0o600)
+    stack.callback(os.close, made)
+    return made
+
+
+class Piped(Process):
+    """A script that is written to and read from; its errors are shown with those of the tests."""
+
+    def __init__(self, args: Sequence[str], environ: Mapping[str, str], script: str) -> None:
+        given, out = os.pipe(), os.pipe()
+        super().__init__(args, environ, (given[0], out[1], 2), script)
+        os.close(given[0])
+        os.close(out[1])
+        self.stdin: t.IO[str] = FileObject(given[1], "w", encoding="utf-8")
+        self.stdout: t.IO[str] = FileObject(out[0], "r", encoding="utf-8")
+
+    def communicate(self, text: str = "", seconds: float = 100) -> str:
+        """Say the last words and wait for the rest of its output, and its end."""
+        with contextlib.suppress(BrokenPipeError), self.stdin:
+            self.stdin.write(text)
+        with self.stdout:
+            output = self.stdout.read()
+        self.wait(seconds)
+        return output
+
+
 _started: list[str] = []
 
 
@@ -172,8 +212,6 @@ def _stop(process: subprocess.Popen[bytes], folder: str) -> None:
 
 def serve() -> t.NoReturn:
     """Fork for each command that is asked for at the socket ``argv[1]``, until whoever started it is gone."""
-    from app.cli import main
-
     _warm_up()
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     listener.bind(sys.argv[1])
@@ -189,7 +227,7 @@ def serve() -> t.NoReturn:
             continue
         listener.close()
         _signal(signal.SIGCHLD, signal.SIG_DFL)
-        args, environ, files = _read(asked)
+        script, args, environ = _read(asked)
         pid = _fork()
         if pid:
             _tell(asked, pid)
@@ -197,9 +235,9 @@ def serve() -> t.NoReturn:
             os._exit(0)
         os.close(asked)
         os.setsid()
-        _become(args, environ, files)
+        _become(args, environ)
         os.execv = _execute
-        sys.exit(main(args))
+        sys.exit(importlib.import_module(script).main(args))
 
 
 def _tell(asked: int, number: int) -> None:
@@ -257,6 +295,13 @@ def _execute(path: str, args: list[str]) -> t.NoReturn:
 
 
 def _read(asked: int) -> t.Any:
+    """What is asked for; the standard streams that come along become those of this process."""
+    sock = _socket.socket(fileno=asked)
+    _, sent, *_ = sock.recvmsg(1, _socket.CMSG_SPACE(3 * array("i").itemsize))
+    sock.detach()
+    for number, stream in enumerate(array("i", sent[0][2])):
+        os.dup2(stream, number)
+        os.close(stream)
     line = b""
     while not line.endswith(b"\n"):
         line += os.read(asked, 1 << 16)
@@ -271,12 +316,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-def _become(args: list[str], environ: dict[str, str], files: list[str]) -> None:
-    written = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    for number, flags in enumerate((os.O_RDONLY, written, written)):
-        opened = os.open(files[number], flags, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
+def _become(args: list[str], environ: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environ)
     sys.argv[:] = ["-c", *args]
