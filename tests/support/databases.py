@@ -2,7 +2,8 @@
 
 Law of this room: the variable names a database whose owner may create others; without it the tests that need a
 server are skipped and say so (on CI that is a failure, ``tests/conftest.py``). The steps of the migrations run once in
-a process; whoever wants a migrated database gets a copy of what they made.
+a process; whoever wants a migrated database gets a copy of what they made, or one that somebody had before and that is
+as it was then: a server takes half a second to make one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tempfile
 import typing as t
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from sqlalchemy import make_url
 
 from app.config import Settings
 from app.store import NotMigrated, Store
-from tests.support import quick
+from tests.support import quick, spares
 
 quick.install()
 
@@ -54,21 +55,40 @@ def begun(folder: Path) -> None:
 
 @contextmanager
 def postgresql(*, migrated: bool = False) -> Iterator[str]:
-    """The address of an empty or a migrated database, dropped afterwards."""
+    """The address of an empty or a migrated database, taken away afterwards."""
     server = os.environ.get(VARIABLE, "")
     if not server:
         pytest.skip(f"no PostgreSQL: set {VARIABLE} to an address such as postgresql://USER@HOST/postgres")
+    name = _spare.pop() if migrated and _spare else _created(server, migrated)
+    address = f"{server.rpartition('/')[0]}/{name}"
+    try:
+        yield address
+    finally:
+        if migrated and spares.emptied(address, _as_migrated()):
+            _spare.append(name)
+        else:
+            _drop(server, name)
+
+
+#: Migrated databases that nobody has.
+_spare: list[str] = []
+
+
+def _created(server: str, migrated: bool) -> str:
     import psycopg
 
     name = f"studio_{uuid.uuid4().hex}"
     template = f" TEMPLATE {_migrated_database()}" if migrated else ""
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(t.cast(t.Any, f"CREATE DATABASE {name}{template}"))
-    start, _, _ = server.rpartition("/")
-    try:
-        yield f"{start}/{name}"
-    finally:
-        with psycopg.connect(server, autocommit=True) as admin:
+    return name
+
+
+def _drop(server: str, *names: str) -> None:
+    import psycopg
+
+    with psycopg.connect(server, autocommit=True) as admin:
+        for name in names:
             admin.execute(t.cast(t.Any, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
@@ -102,11 +122,16 @@ def _migrated_file() -> Path:
 
 @functools.cache
 def _migrated_database() -> str:
-    kept = ExitStack()
-    address = kept.enter_context(postgresql())
-    atexit.register(kept.close)
-    _migrate(Settings(database_url=with_driver(address)))
-    return address.rpartition("/")[2]
+    server = os.environ[VARIABLE]
+    name = _created(server, False)
+    atexit.register(lambda: _drop(server, name, *_spare))
+    _migrate(Settings(database_url=with_driver(f"{server.rpartition('/')[0]}/{name}")))
+    return name
+
+
+@functools.cache
+def _as_migrated() -> spares.Contents:
+    return spares.contents(f"{os.environ[VARIABLE].rpartition('/')[0]}/{_migrated_database()}")
 
 
 def _migrate(settings: Settings) -> None:
