@@ -54,16 +54,23 @@ class SqliteBackend:
         return Statement(statement, self._dialect)
 
     def rows(self, statement: Statement, values: Mapping[str, t.Any]) -> list[Row]:
-        """See :class:`app.store.db.Backend`. Readers wait for nobody but a recovery after a crash."""
+        """See :class:`app.store.db.Backend`."""
+        try:
+            return self._read(statement.sql, statement.bind(values))
+        except sqlite3.Error as error:
+            raise self.unreadable(error) from error
+
+    def _read(self, sql: str, values: Row = ()) -> list[Row]:
+        """Readers wait for nobody but a recovery after a crash, and who makes the database at this moment."""
         deadline = None
         while True:
             try:
                 reader = self._reader or self._open_reader()
-                return reader.execute(statement.sql, statement.bind(values)).fetchall()
+                return reader.execute(sql, values).fetchall()
             except sqlite3.Error as error:
                 deadline = deadline or time.monotonic() + self._wait_s
                 if not _is_busy(error) or time.monotonic() > deadline:
-                    raise self.unreadable(error) from error
+                    raise
             gevent.sleep(0.01)
 
     def slow(self, statement: Statement, values: Mapping[str, t.Any], run: RunAside) -> list[Row]:
@@ -140,10 +147,10 @@ class SqliteBackend:
         if not self.path.exists():
             return None
         try:
-            reader = self._reader or self._open_reader()
-            found = reader.execute("SELECT version_num FROM alembic_version").fetchall()
+            found = self._read("SELECT version_num FROM alembic_version")
         except sqlite3.Error as error:
             if "no such table" in str(error):
+                self.close()  # one that was opened on an empty file may never see what another connection makes of it
                 return None
             raise self.unreadable(error) from error
         return str(found[0][0]) if found else None

@@ -112,7 +112,8 @@ def wait_for_run(studio: Studio, workflow: str = "%") -> None:
 
     def running() -> bool:
         try:
-            with closing(sqlite3.connect(studio.data / "studio.db")) as link:
+            # Never made here: who runs would find it empty.
+            with closing(sqlite3.connect(f"file:{studio.data / 'studio.db'}?mode=ro", uri=True)) as link:
                 query = "select count(*) from runs where workflow_id like ?"
                 return bool(link.execute(query, (workflow,)).fetchone()[0])
         except sqlite3.OperationalError:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -32,6 +33,16 @@ def test_a_key_is_the_only_thing_printed(studio: Studio) -> None:
     assert "revoked" in studio.cli("key", "list")
     assert studio.run_cli("key", "revoke", key[:14]).returncode == 0
     assert studio.cli("audit", "--action", "key.revoke").count("\n") == 1, "the second time changed nothing"
+
+
+def test_commands_that_begin_at_once_find_one_database(tmp_path: Path) -> None:
+    """Whoever comes first makes it, and the others wait until it is there."""
+    for number in range(3):
+        studio = Studio(tmp_path / str(number))
+        studio.data.mkdir()
+        with ThreadPoolExecutor(4) as pool:
+            done = list(pool.map(studio.run_cli, ["key"] * 4, ["list"] * 4))
+        assert [(each.returncode, each.stderr) for each in done] == [(0, "")] * 4
 
 
 def test_a_name_cannot_draw_on_the_terminal(studio: Studio, tmp_path: Path) -> None:

@@ -55,6 +55,19 @@ def test_processes_that_migrate_at_once_take_turns(settings):
     store.close()
 
 
+def test_no_connection_is_kept_that_saw_an_empty_file(sqlite_settings):
+    """Where others look at it while it is made, SQLite may show such a connection no table ever after."""
+    path = sqlite_settings.data_dir / "studio.db"
+    path.parent.mkdir()
+    path.touch()
+    store = Store(sqlite_settings)
+    assert store.is_new()
+    assert store._backend._reader is None
+    store.migrate()
+    store.check_revision()
+    store.close()
+
+
 def test_an_older_revision_is_refused(store):
     _set_revision(store, "0000")
     with pytest.raises(NotMigrated, match=r"has revision 0000.*studio migrate"):
