@@ -126,7 +126,6 @@ def unknown_names(environ: Mapping[str, str], also: Iterable[str] = ()) -> list[
 
 def describe() -> list[SettingDoc]:
     """Every setting, group by group and in order of declaration, for the generated configuration page."""
-    by_name = {item.name: item for item in fields(Settings)}
     return [
         SettingDoc(
             item.metadata["variable"],
@@ -137,7 +136,7 @@ def describe() -> list[SettingDoc]:
             str(group.__doc__).rstrip("."),
         )
         for group in GROUPS
-        for item in (by_name[of_group.name] for of_group in fields(group))
+        for item in fields(group)
     ]
 
 

@@ -104,11 +104,11 @@ class Executor:
         origin: Mapping[str, t.Any],
         budgets: tuple[Budget, ...],
     ) -> RunRequest:
-        limit = found.workflow.settings.timeout_s
         named = body.conversation_id
         if named is not None:
             named = kept_name(self._services, found.workflow, None, named)
         asked = as_deployed(found, run_id, body.input)
+        limit = asked.timeout_s
         return replace(
             asked,
             timeout_s=limit if body.timeout_seconds is None else min(limit, body.timeout_seconds),
